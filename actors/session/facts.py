@@ -1,0 +1,281 @@
+"""What happened in a session: the sentences of its journal.
+
+A fact is never changed. When a kind needs other fields, its `v` goes up and
+`store/codec.py` learns to read the old one. Facts carry all that the analyst's
+tables need, so that those are written in the same transaction, by folding nothing.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messages.base import Instant, Message, Text
+from messages.blocks import AssistantBlock, ToolStatus, UserBlock
+from messages.gateway import Author, Origin, Part, Said
+from messages.ids import CallId, DeliveryId, MessageId, SessionId, SessionKey, Turn
+from messages.model import Failure, ModelRef, StopReason, Usage
+from messages.settings import BusyPolicy
+from messages.tool import Effect, PreparedCall
+
+
+class Fact(Message):
+    """Something that happened; true for ever."""
+
+    v: int = 1
+
+
+class SessionOpened(Fact):
+    """A conversation began in this place: at the first message, and at each reset."""
+
+    kind: Literal["session_opened"] = "session_opened"
+    session_id: SessionId
+    session_key: SessionKey
+    origin: Origin
+    parent: SessionId | None = None
+    context: tuple[Said, ...] = ()
+    at: Instant
+
+
+class MessageAccepted(Fact):
+    """A person's message was taken. From here on it ends answered, merged or refused aloud."""
+
+    kind: Literal["message_accepted"] = "message_accepted"
+    message_id: MessageId
+    origin: Origin
+    author: Author
+    text: Text
+    attachments: tuple[UserBlock, ...] = ()
+    can_confirm: bool = False
+    at: Instant
+
+
+class CommandAccepted(Fact):
+    """A slash command was taken and carried out. Not part of what the model reads."""
+
+    kind: Literal["command_accepted"] = "command_accepted"
+    message_id: MessageId
+    name: str
+    argument: Text
+    author: Author
+    at: Instant
+
+
+class TurnBegan(Fact):
+    """A run started over these accepted messages (their order is the order of arrival)."""
+
+    kind: Literal["turn_began"] = "turn_began"
+    turn: Turn
+    session_id: SessionId
+    message_ids: tuple[MessageId, ...]
+    at: Instant
+
+
+class TurnResumed(Fact):
+    """A new life found this turn running and took it up again."""
+
+    kind: Literal["turn_resumed"] = "turn_resumed"
+    turn: Turn
+    life: str
+    at: Instant
+
+
+class ModelCallAnswered(Fact):
+    """A model call ended well."""
+
+    kind: Literal["model_call_answered"] = "model_call_answered"
+    turn: Turn
+    call: int
+    model: ModelRef
+    blocks: tuple[AssistantBlock, ...]
+    stop: StopReason
+    raw_stop: str
+    usage: Usage
+    calls: tuple[PreparedCall, ...] = ()
+    began_at: Instant
+    first_token_ms: float | None = None
+    at: Instant
+
+
+class ModelCallFailed(Fact):
+    """A model call ended badly; `next_step` is what was decided about it."""
+
+    kind: Literal["model_call_failed"] = "model_call_failed"
+    turn: Turn
+    call: int
+    attempt: int
+    failure: Failure
+    next_step: Literal["retry", "fail_over", "give_up"]
+    model: ModelRef | None = None
+    """The model that is asked next, when it is another."""
+    wait_s: float = 0.0
+    partial: Text = ""
+    began_at: Instant
+    at: Instant
+
+
+class ConfirmationWanted(Fact):
+    """A call waits for somebody's yes."""
+
+    kind: Literal["confirmation_wanted"] = "confirmation_wanted"
+    turn: Turn
+    call_id: CallId
+    at: Instant
+
+
+class ConfirmationSettled(Fact):
+    """Somebody said yes or no."""
+
+    kind: Literal["confirmation_settled"] = "confirmation_settled"
+    turn: Turn
+    call_id: CallId
+    yes: bool
+    by: str
+    at: Instant
+
+
+class ToolCallStarted(Fact):
+    """A call is about to run: whoever finds this without an end does not know its outcome."""
+
+    kind: Literal["tool_call_started"] = "tool_call_started"
+    turn: Turn
+    call_id: CallId
+    name: Text
+    at: Instant
+
+
+class ToolCallEnded(Fact):
+    """A call has its result, also when it never ran."""
+
+    kind: Literal["tool_call_ended"] = "tool_call_ended"
+    turn: Turn
+    call_id: CallId
+    name: Text
+    arguments: Text
+    effect: Effect
+    status: ToolStatus
+    text: Text
+    kept_in: str | None = None
+    began_at: Instant
+    at: Instant
+
+
+class Steered(Fact):
+    """An accepted message was added to the running turn, after its tools."""
+
+    kind: Literal["steered"] = "steered"
+    turn: Turn
+    message_ids: tuple[MessageId, ...]
+    at: Instant
+
+
+class Nudged(Fact):
+    """The model was told something by us, not by a person (empty answer, budget spent …)."""
+
+    kind: Literal["nudged"] = "nudged"
+    turn: Turn
+    text: Text
+    at: Instant
+
+
+class TurnEnded(Fact):
+    """The run is over. `reason` is recorded always."""
+
+    kind: Literal["turn_ended"] = "turn_ended"
+    turn: Turn
+    session_id: SessionId
+    reason: Literal[
+        "answered",
+        "budget_spent",
+        "empty",
+        "truncated",
+        "refused",
+        "failed",
+        "stopped",
+        "interrupted",
+        "reset",
+        "crashed",
+    ]
+    message_ids: tuple[MessageId, ...]
+    model_calls: int
+    tool_calls: int
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    began_at: Instant
+    at: Instant
+
+
+class ReplyOwed(Fact):
+    """A person is to be told this. Until `ReplyDelivered`, it is tried again after every start."""
+
+    kind: Literal["reply_owed"] = "reply_owed"
+    delivery_id: DeliveryId
+    session_id: SessionId
+    origin: Origin
+    turn: Turn | None = None
+    """None for notices: command answers, refusals."""
+    notice: bool = False
+    """Said by us, not by the model: never shown to it again."""
+    parts: tuple[Part, ...]
+    reply_to: MessageId | None = None
+    model: ModelRef | None = None
+    at: Instant
+
+
+class ReplyDelivered(Fact):
+    """The platform took it."""
+
+    kind: Literal["reply_delivered"] = "reply_delivered"
+    delivery_id: DeliveryId
+    receipt: str
+    at: Instant
+
+
+class PolicyChosen(Fact):
+    """What a message does that comes while busy was changed."""
+
+    kind: Literal["policy_chosen"] = "policy_chosen"
+    policy: BusyPolicy
+    at: Instant
+
+
+class ModelChosen(Fact):
+    """The session answers by another model from now on; None: the configured one again."""
+
+    kind: Literal["model_chosen"] = "model_chosen"
+    model: ModelRef | None
+    at: Instant
+
+
+class MessageGivenUp(Fact):
+    """Handling a message crashed the actor twice: a dead letter."""
+
+    kind: Literal["message_given_up"] = "message_given_up"
+    message_id: MessageId | None
+    error: Text
+    letter: Text
+    """The message itself, as JSON."""
+    at: Instant
+
+
+SessionFact = Annotated[
+    SessionOpened
+    | MessageAccepted
+    | CommandAccepted
+    | TurnBegan
+    | TurnResumed
+    | ModelCallAnswered
+    | ModelCallFailed
+    | ConfirmationWanted
+    | ConfirmationSettled
+    | ToolCallStarted
+    | ToolCallEnded
+    | Steered
+    | Nudged
+    | TurnEnded
+    | ReplyOwed
+    | ReplyDelivered
+    | PolicyChosen
+    | ModelChosen
+    | MessageGivenUp,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,206 @@
+"""What the outside says to the front desk, and what the front desk answers."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messages.base import Instant, Message, Text
+from messages.blocks import UserBlock
+from messages.ids import CallId, DeliveryId, MessageId, SessionKey
+from messages.model import ModelRef
+
+
+class ChatType(StrEnum):
+    """What kind of place a message comes from."""
+
+    DM = "dm"
+    GROUP = "group"
+    THREAD = "thread"
+
+
+class Origin(Message):
+    """Where a message came from, in the platform's own ids; an empty id is an absent one."""
+
+    platform: str
+    account: str = "main"
+    """Which of our accounts on the platform heard it."""
+    chat_type: ChatType
+    chat: str | None = None
+    thread: str | None = None
+    user: str | None = None
+    profile: str = "main"
+
+
+class Author(Message):
+    """Who spoke. The name is untrusted decoration; only the id counts."""
+
+    id: str
+    name: Text = ""
+
+
+class Said(Message):
+    """One line of a conversation that happened elsewhere, given along as context."""
+
+    role: Literal["system", "user", "assistant"]
+    text: Text
+
+
+class MessageReceived(Message):
+    """A person said something, somewhere."""
+
+    kind: Literal["message_received"] = "message_received"
+    bounded = True
+    message_id: MessageId
+    origin: Origin
+    author: Author
+    text: Text
+    attachments: tuple[UserBlock, ...] = ()
+    context: tuple[Said, ...] = ()
+    """Earlier lines, from a client that keeps its own history; used when the session is new."""
+    can_confirm: bool = False
+    """Whether somebody sits there who can be asked for a yes before a tool runs."""
+    at: Instant
+
+
+class Acceptance(StrEnum):
+    """What became of a message at the door."""
+
+    ACCEPTED = "accepted"
+    """Durable; it will be answered, merged into an answered turn, or refused aloud."""
+    QUEUED = "queued"
+    """Durable; a turn is running and this one comes after it."""
+    DUPLICATE = "duplicate"
+    """Heard before, by its id; nothing new happens."""
+    REFUSED = "refused"
+    """Not taken; `why` is what the person is told."""
+
+
+class Receipt(Message):
+    """The front desk's answer for one message, once the journal has it (or it was refused)."""
+
+    message_id: MessageId
+    session_key: SessionKey | None
+    acceptance: Acceptance
+    why: Text = ""
+
+
+class Part(Message):
+    """One piece of a reply, in Markdown."""
+
+    text: Text
+
+
+class Say(Message):
+    """Post a reply to where the session lives."""
+
+    kind: Literal["say"] = "say"
+    delivery_id: DeliveryId
+    session_key: SessionKey
+    origin: Origin
+    parts: tuple[Part, ...]
+    reply_to: MessageId | None = None
+
+
+class SayingSucceeded(Message):
+    """The platform took a reply."""
+
+    kind: Literal["saying_succeeded"] = "saying_succeeded"
+    delivery_id: DeliveryId
+    receipt: str
+    at: Instant
+
+
+# ------------------------------------------------------------------ live view
+
+
+class DraftChanged(Message):
+    """The answer being written has grown. A view: may be dropped, the final may not."""
+
+    kind: Literal["draft_changed"] = "draft_changed"
+    turn: int
+    call: int
+    """The how-manieth model call of the turn."""
+    text: str
+    """What was added; the whole so far in a snapshot."""
+    whole: bool = False
+
+
+class ToolProgressed(Message):
+    """A tool began, has something to say, or ended."""
+
+    kind: Literal["tool_progressed"] = "tool_progressed"
+    turn: int
+    call_id: CallId
+    name: str
+    phase: Literal["began", "progress", "ended"]
+    text: str = ""
+    """One line: the arguments in short, the progress, or how it ended."""
+
+
+class ModelStatusChanged(Message):
+    """What the person should know while waiting: loading, retrying after a failure, falling over."""
+
+    kind: Literal["model_status_changed"] = "model_status_changed"
+    turn: int
+    text: str
+
+
+class ConfirmationAsked(Message):
+    """A tool wants a yes before it runs."""
+
+    kind: Literal["confirmation_asked"] = "confirmation_asked"
+    turn: int
+    call_id: CallId
+    name: str
+    arguments: str
+
+
+class SessionStateChanged(Message):
+    """The session became idle or busy."""
+
+    kind: Literal["session_state_changed"] = "session_state_changed"
+    state: Literal["idle", "running", "stopping"]
+    turn: int
+    queued: int = 0
+
+
+LiveEvent = Annotated[
+    DraftChanged | ToolProgressed | ModelStatusChanged | ConfirmationAsked | SessionStateChanged,
+    Field(discriminator="kind"),
+]
+
+
+# ------------------------------------------------------------------ transcript
+
+
+class TranscriptEntry(Message):
+    """One line of a conversation as people see it. `seq` is its place in the journal."""
+
+    seq: int
+    role: Literal["user", "assistant", "tool", "notice"]
+    text: Text
+    at: Instant
+    turn: int | None = None
+    message_id: MessageId | None = None
+    """Of what a person said."""
+    delivery_id: DeliveryId | None = None
+    """Of what was said to a person."""
+    author: Text = ""
+    name: str = ""
+    """Of a tool."""
+    status: str = ""
+    """Of a tool, or `interrupted` and so on of a turn."""
+    model: ModelRef | None = None
+
+
+class SessionSummary(Message):
+    """A session in a list."""
+
+    session_key: SessionKey
+    session_id: str
+    title: Text
+    state: Literal["idle", "running", "stopping", "sleeping"]
+    messages: int
+    turns: int
+    last_at: Instant | None = None

@@ -1,0 +1,152 @@
+"""What an operator can set. One frozen model per room; an empty file is a valid file.
+
+`run_system.py` reads them from `callboard.yaml` in the data folder, replaces
+`${NAME}` by the environment's value, and hands each room its own part. The JSON
+schema that editors use comes from `Settings.model_json_schema()`.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class Part(BaseModel):
+    """A part of the settings: frozen, nothing unknown, numbers and words of the right type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BusyPolicy(StrEnum):
+    """What a message does that comes while a turn is running."""
+
+    INTERRUPT = "interrupt"
+    """Cancel now and start again with both messages."""
+    QUEUE = "queue"
+    """First in, first out; each its own turn."""
+    COLLECT = "collect"
+    """All that wait become one turn."""
+    STEER = "steer"
+    """Added after the tools that are running; the next turn when the turn ends first."""
+
+
+class ProviderSettings(Part):
+    """A service that answers as a model."""
+
+    protocol: Literal["openai-chat", "anthropic-messages"] = "openai-chat"
+    base_url: str | None = Field(None, description="Without it, the SDK's own address.")
+    api_key: SecretStr | None = Field(None, description="Write ${NAME}, not the key itself.")
+    context_window: Annotated[int, Field(ge=1024)] | None = Field(
+        None, description="Tokens. Without it, what is known of the model, else 128,000."
+    )
+    max_concurrent: Annotated[int, Field(ge=1)] = Field(
+        2000, description="Calls at once; more wait their turn."
+    )
+    first_byte_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="How long the first piece of an answer may take (long for reasoning models)."
+    )
+    silence_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, description="How long a stream may be silent before it counts as stale."
+    )
+
+
+class ModelSettings(Part):
+    """Which model answers. Nothing set: found by itself, see docs/configuration.md."""
+
+    provider: str = Field("auto", description="`auto`, or the name of an entry of `providers`.")
+    name: str | None = Field(None, description="The model's name as its provider calls it.")
+    fallbacks: tuple[str, ...] = Field(
+        (), description="`provider/model`, tried in this order when the first cannot answer."
+    )
+    max_output_tokens: Annotated[int, Field(ge=1)] = 4096
+    attempts: Annotated[int, Field(ge=1, le=20)] = Field(5, description="Tries of one call, all told.")
+
+
+class SessionSettings(Part):
+    """How conversations go."""
+
+    busy_dm: BusyPolicy = BusyPolicy.INTERRUPT
+    busy_group: BusyPolicy = BusyPolicy.QUEUE
+    busy_api: BusyPolicy = BusyPolicy.QUEUE
+    model_calls_per_turn: Annotated[int, Field(ge=1)] = Field(90, description="The iteration budget.")
+    queue_limit: Annotated[int, Field(ge=1)] = Field(
+        200, description="Messages that may wait in one session; the next is refused aloud."
+    )
+    sleep_after_s: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="An idle session leaves memory after this; its history stays."
+    )
+    most_awake: Annotated[int, Field(ge=1)] = Field(
+        20_000, description="Above this many, the idle ones least used leave memory earlier."
+    )
+    instructions: str = Field(
+        "You are a helpful assistant in a chat. Answer briefly and plainly, in the language you are spoken to.",
+        description="The system prompt.",
+    )
+
+
+class ToolSettings(Part):
+    """What tools may do."""
+
+    allow: tuple[str, ...] = Field(
+        (), description="Tools that may write or run commands without asking: names, or `*` for all."
+    )
+    disable: tuple[str, ...] = Field((), description="Tools that no model is shown.")
+    workspace: str | None = Field(None, description="Where files are; else `workspace` in the data folder.")
+    pass_env: tuple[str, ...] = Field((), description="Environment variables that commands may see.")
+    private_network: bool = Field(False, description="Whether fetch_url may reach private addresses.")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(120.0, description="For a tool that names none.")
+    result_bytes: Annotated[int, Field(ge=1000)] = Field(
+        50_000, description="How much of a result the model is given; the rest stays in a file."
+    )
+    parallel: Annotated[int, Field(ge=1, le=64)] = Field(8, description="Calls of one turn at once.")
+
+
+class ServerSettings(Part):
+    """The HTTP server."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(8632, description="0 takes any free port.")
+    token: SecretStr | None = Field(
+        None, description="Else one is made at the first start and kept in the data folder."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Names under which this server may be addressed, besides its own address."
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        (), description="Web pages that may call this server, besides its own."
+    )
+
+
+class StoreSettings(Part):
+    """The database."""
+
+    memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
+    threads: Annotated[int, Field(ge=1)] = 2
+    checkpoint_wal: str = Field("16MB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
+
+
+class LogSettings(Part):
+    """The logs."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = Field("auto", description="`auto`: console on a terminal.")
+
+
+class HookSettings(Part):
+    """User code that hears lifecycle events. See docs/hooks.md."""
+
+    files: tuple[str, ...] = Field((), description="`path/to/file.py:function`")
+    timeout_s: Annotated[float, Field(gt=0)] = 10.0
+
+
+class Settings(Part):
+    """All of callboard.yaml."""
+
+    model: ModelSettings = ModelSettings()
+    providers: dict[str, ProviderSettings] = {}
+    session: SessionSettings = SessionSettings()
+    tools: ToolSettings = ToolSettings()
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    log: LogSettings = LogSettings()
+    hooks: HookSettings = HookSettings()

@@ -1,0 +1,45 @@
+"""What the runtime itself has to say: its lives, its incidents."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messages.base import Instant, Message, Text
+
+
+class ProcessStarted(Message):
+    """A life of the process began."""
+
+    kind: Literal["process_started"] = "process_started"
+    v: int = 1
+    life: str
+    version: str
+    pid: int
+    at: Instant
+
+
+class ProcessStopped(Message):
+    """A life ended in good order. Missing after a crash."""
+
+    kind: Literal["process_stopped"] = "process_stopped"
+    v: int = 1
+    life: str
+    at: Instant
+
+
+class IncidentHappened(Message):
+    """An actor crashed, was restarted, degraded or recovered; or something else went wrong."""
+
+    kind: Literal["incident_happened"] = "incident_happened"
+    v: int = 1
+    life: str
+    child: str
+    """The supervisor's name for it, such as `session:agent:main:web:…` or `store`."""
+    what: Literal["crashed", "restarted", "degraded", "recovered", "escalated", "dead_letter", "blocked"]
+    detail: Text
+    at: Instant
+
+
+SystemFact = Annotated[
+    ProcessStarted | ProcessStopped | IncidentHappened, Field(discriminator="kind")
+]
