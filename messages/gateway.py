@@ -162,6 +162,8 @@ class SessionStateChanged(Message):
     kind: Literal["session_state_changed"] = "session_state_changed"
     state: Literal["idle", "running", "stopping"]
     turn: int
+    message_ids: tuple[MessageId, ...] = ()
+    """What the running turn answers."""
     queued: int = 0
 
 
@@ -186,6 +188,8 @@ class TranscriptEntry(Message):
     """Of what a person said."""
     delivery_id: DeliveryId | None = None
     """Of what was said to a person."""
+    answers: tuple[MessageId, ...] = ()
+    """The messages that this entry settles: none of them gets another answer."""
     author: Text = ""
     name: str = ""
     """Of a tool."""
@@ -204,3 +208,28 @@ class SessionSummary(Message):
     messages: int
     turns: int
     last_at: Instant | None = None
+
+
+class StatusReport(Message):
+    """How the process is doing."""
+
+    version: str
+    pid: int
+    life: str
+    started_at: Instant
+    uptime_s: float
+    home: str
+    model: ModelRef | None
+    model_problem: Text = ""
+    """Why no model can answer, with the remedy; empty when one can."""
+    sessions_awake: int
+    turns_running: int
+    turns_done: int
+    mailbox_refusals: int
+    loop_lag_ms: float
+    """The worst of the last minute."""
+    incidents: int
+    """Since this life began."""
+    store: dict[str, str | int | float]
+    degraded: tuple[str, ...] = ()
+    """Names of children that are being restarted at the longest interval."""
