@@ -31,6 +31,8 @@ class ModelRequest(Message):
     system: Text
     entries: tuple[Entry, ...]
     tools: tuple[ToolSchema, ...] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    """`none`: the tools are shown, so that earlier calls make sense, but none may be called."""
     max_output_tokens: int
 
 
@@ -104,6 +106,8 @@ class Failure(Message):
     remedy: Text = ""
     """For the person: what to do, where there is something to do."""
     retry_after_s: float | None = None
+    may_retry: bool = True
+    """False when the provider says that the same request must not be sent again."""
     status: int | None = None
     model: ModelRef
 

@@ -3,10 +3,10 @@
 from typing import Literal
 
 from messages.base import Instant, Lane, Message, Text
-from messages.blocks import AssistantBlock, ToolStatus
-from messages.gateway import Author, MessageReceived, Origin, SayingSucceeded
-from messages.ids import CallId, MessageId, Turn
-from messages.model import Failure, ModelRef, ModelReply, StopReason, Usage
+from messages.gateway import MessageReceived, SayingSucceeded
+from messages.ids import CallId, Turn
+from messages.model import Failure, ModelRef, ModelReply
+from messages.settings import BusyPolicy
 from messages.tool import PreparedCall, ToolFinished
 
 
@@ -16,8 +16,8 @@ class UserSpoke(Message):
     kind: Literal["user_spoke"] = "user_spoke"
     bounded = True
     heard: MessageReceived
-    attempt: int = 1
-    """2 when the first handling of it crashed the actor."""
+    policy: BusyPolicy | None = None
+    """What to do while busy, for this message alone (`/queue …`, `/steer …`)."""
 
 
 class CommandGiven(Message):
@@ -28,7 +28,10 @@ class CommandGiven(Message):
     name: str
     argument: Text
     heard: MessageReceived
-    attempt: int = 1
+    info: Text = ""
+    """What the front desk knows that the session does not: the list of commands, of models."""
+    model: ModelRef | None = None
+    """What the argument of /model means."""
 
 
 class StopAsked(Message):
@@ -38,7 +41,15 @@ class StopAsked(Message):
     lane = Lane.CONTROL
     heard: MessageReceived | None = None
     """The /stop message; None when it was a button or a key."""
-    attempt: int = 1
+    at: Instant
+
+
+class StopOverdue(Message):
+    """The tools of a stopping turn should have been gone by now."""
+
+    kind: Literal["stop_overdue"] = "stop_overdue"
+    turn: Turn
+    at: Instant
 
 
 class ModelAnswered(Message):
@@ -98,6 +109,8 @@ class Woke(Message):
     lane = Lane.CONTROL
     life: str
     """Names the process's life: a turn that survives several is counted."""
+    crashed: bool = False
+    """Whether only the actor died, in this very life: tools that ran are still running."""
     at: Instant
 
 
@@ -115,6 +128,7 @@ Heard = (
     UserSpoke
     | CommandGiven
     | StopAsked
+    | StopOverdue
     | ModelAnswered
     | ModelFailed
     | RetryDue
@@ -124,26 +138,3 @@ Heard = (
     | Woke
     | HandlingFailed
 )
-
-__all__ = [
-    "AssistantBlock",
-    "Author",
-    "CommandGiven",
-    "ConfirmationGiven",
-    "HandlingFailed",
-    "Heard",
-    "MessageId",
-    "ModelAnswered",
-    "ModelFailed",
-    "ModelRef",
-    "Origin",
-    "RetryDue",
-    "SayingSucceeded",
-    "StopAsked",
-    "StopReason",
-    "ToolFinished",
-    "ToolStatus",
-    "Usage",
-    "UserSpoke",
-    "Woke",
-]

@@ -40,6 +40,4 @@ class IncidentHappened(Message):
     at: Instant
 
 
-SystemFact = Annotated[
-    ProcessStarted | ProcessStopped | IncidentHappened, Field(discriminator="kind")
-]
+SystemFact = Annotated[ProcessStarted | ProcessStopped | IncidentHappened, Field(discriminator="kind")]

@@ -7,7 +7,7 @@ tables need, so that those are written in the same transaction, by folding nothi
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from messages.base import Instant, Message, Text
 from messages.blocks import AssistantBlock, ToolStatus, UserBlock
@@ -20,6 +20,8 @@ from messages.tool import Effect, PreparedCall
 
 class Fact(Message):
     """Something that happened; true for ever."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")  # `null` could not be read back as a float
 
     v: int = 1
 
@@ -46,6 +48,18 @@ class MessageAccepted(Fact):
     text: Text
     attachments: tuple[UserBlock, ...] = ()
     can_confirm: bool = False
+    how: Literal["turn", "steer", "queue"] = "turn"
+    """`steer`: to be added to the running turn, when that has tools to come back from.
+    `queue`: a turn of its own, whatever else waits."""
+    at: Instant
+
+
+class MessagesRefused(Fact):
+    """Accepted messages that will not be answered after all; the person was told why."""
+
+    kind: Literal["messages_refused"] = "messages_refused"
+    message_ids: tuple[MessageId, ...]
+    why: Text
     at: Instant
 
 
@@ -67,6 +81,8 @@ class TurnBegan(Fact):
     turn: Turn
     session_id: SessionId
     message_ids: tuple[MessageId, ...]
+    carried: tuple[MessageId, ...] = ()
+    """Those of them that an interrupted turn had begun to answer: already in the history."""
     at: Instant
 
 
@@ -104,7 +120,7 @@ class ModelCallFailed(Fact):
     call: int
     attempt: int
     failure: Failure
-    next_step: Literal["retry", "fail_over", "give_up"]
+    next_step: Literal["retry", "fail_over", "shrink", "give_up"]
     model: ModelRef | None = None
     """The model that is asked next, when it is another."""
     wait_s: float = 0.0
@@ -173,7 +189,19 @@ class Nudged(Fact):
 
     kind: Literal["nudged"] = "nudged"
     turn: Turn
+    reason: Literal["empty", "budget", "malformed"]
     text: Text
+    at: Instant
+
+
+class TurnStopping(Fact):
+    """The run is to end; it waits only for its running tools to be gone."""
+
+    kind: Literal["turn_stopping"] = "turn_stopping"
+    turn: Turn
+    reason: Literal["stopped", "interrupted", "reset"]
+    reset_to: SessionId | None = None
+    """The conversation that begins afterwards."""
     at: Instant
 
 
@@ -216,6 +244,8 @@ class ReplyOwed(Fact):
     notice: bool = False
     """Said by us, not by the model: never shown to it again."""
     parts: tuple[Part, ...]
+    answers: tuple[MessageId, ...] = ()
+    """The accepted messages that this settles: none of them gets another answer."""
     reply_to: MessageId | None = None
     model: ModelRef | None = None
     at: Instant
@@ -260,6 +290,7 @@ class MessageGivenUp(Fact):
 SessionFact = Annotated[
     SessionOpened
     | MessageAccepted
+    | MessagesRefused
     | CommandAccepted
     | TurnBegan
     | TurnResumed
@@ -271,6 +302,7 @@ SessionFact = Annotated[
     | ToolCallEnded
     | Steered
     | Nudged
+    | TurnStopping
     | TurnEnded
     | ReplyOwed
     | ReplyDelivered

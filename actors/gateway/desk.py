@@ -1,0 +1,124 @@
+"""The house as its surfaces see it: `actors.console.port.Desk` over the actors."""
+
+from collections.abc import Callable
+
+from actors.clock import Clock
+from actors.gateway.session_key import SessionKeyError, key_of
+from actors.metrics import Metrics
+from actors.session import transcript
+from actors.session.directory import Roster, Route
+from actors.session.live import HubWatch, LiveHub
+from actors.session.models.port import Models
+from messages.gateway import (
+    Acceptance,
+    MessageReceived,
+    Origin,
+    Receipt,
+    SessionSummary,
+    StatusReport,
+    TranscriptEntry,
+)
+from messages.ids import CallId, SessionKey, StreamId
+from messages.model import ModelRef
+from messages.session import ConfirmationGiven, StopAsked
+from store.store import Store
+
+
+class HouseDesk:
+    """Stands between the HTTP console and the actors."""
+
+    def __init__(  # noqa: PLR0913 it stands between all of them
+        self,
+        *,
+        hub: LiveHub,
+        store: Store,
+        roster: Roster,
+        models: Models,
+        clock: Clock,
+        tell_front_desk: Callable[[MessageReceived], None],
+        tell_sessions: Callable[[Route], None],
+        status: Callable[[], StatusReport],
+        metrics: Metrics,
+    ) -> None:
+        self._hub = hub
+        self._store = store
+        self._roster = roster
+        self._models = models
+        self._clock = clock
+        self._tell_front_desk = tell_front_desk
+        self._tell_sessions = tell_sessions
+        self._status = status
+        self._metrics = metrics
+        self.open = False
+        """Whether messages are taken."""
+
+    async def speak(self, message: MessageReceived) -> Receipt:
+        """Hand in a message; return when it is durable, or refused."""
+        if not self.open:
+            return _refused(message, "Callboard is stopping. Please try again in a moment.")
+        try:
+            key = key_of(message.origin)
+        except SessionKeyError as error:
+            return _refused(message, str(error))
+        receipt = self._hub.expect(key, message.message_id)
+        try:
+            self._tell_front_desk(message)
+            return await receipt
+        finally:
+            self._hub.give_up(key, message.message_id, receipt)
+
+    def key_of(self, origin: Origin) -> SessionKey:
+        """Return the session key of a place. Raises ValueError."""
+        return key_of(origin)
+
+    async def stop(self, key: SessionKey) -> bool:
+        """End the running turn now."""
+        running = self._hub.now(key)[0].state == "running"
+        if running:
+            self._tell_sessions(Route(key, StopAsked(at=self._clock.now())))
+        return running
+
+    async def confirm(self, key: SessionKey, call_id: CallId, *, yes: bool, by: str) -> bool:
+        """Answer a question that waits for a yes."""
+        waiting = any(
+            event.kind == "confirmation_asked" and event.call_id == call_id for event in self._hub.now(key)[1]
+        )
+        if waiting:
+            given = ConfirmationGiven(call_id=call_id, yes=yes, by=by, at=self._clock.now())
+            self._tell_sessions(Route(key, given))
+        return waiting
+
+    async def transcript(self, key: SessionKey, after: int = 0) -> tuple[TranscriptEntry, ...]:
+        """Return the conversation that is open now under this key."""
+        facts = await self._store.journal.read(StreamId(f"session:{key}"), after)
+        return transcript.lines(transcript.current(facts))
+
+    async def sessions(self) -> tuple[SessionSummary, ...]:
+        """Return all sessions, latest first, with what they are doing."""
+        stored = await self._store.sessions()
+        return tuple(s.model_copy(update={"state": self._state(s.session_key)}) for s in stored)
+
+    def _state(self, key: SessionKey) -> str:
+        state = self._hub.now(key)[0].state
+        if state == "idle" and key not in self._roster.awake:
+            return "sleeping"
+        return state
+
+    def watch(self, key: SessionKey, *, live: bool = True) -> HubWatch:
+        return self._hub.watch(key, live=live)
+
+    def status(self) -> StatusReport:
+        return self._status()
+
+    def metrics(self) -> bytes:
+        return self._metrics.text()
+
+    def ready(self) -> bool:
+        return self.open
+
+    def models(self) -> tuple[ModelRef, ...]:
+        return self._models.known()
+
+
+def _refused(message: MessageReceived, why: str) -> Receipt:
+    return Receipt(message_id=message.message_id, session_key=None, acceptance=Acceptance.REFUSED, why=why)

@@ -1,0 +1,399 @@
+"""The house: every room started in order, handed what it needs, and stopped in reverse.
+
+    store → chronicle → lifecycle and hooks → models → tools → delivery → sessions → front desk → console
+
+Nothing here decides anything; it only says who knows whom.
+"""
+
+import contextlib
+import os
+import random
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+from pydantic import SecretStr
+
+from actors.chronicle import Chronicle
+from actors.clock import Clock
+from actors.console.server import ConsoleServer, ServerStartError
+from actors.endings import DeadLetter
+from actors.errors import StartError
+from actors.gateway.actor import FrontDesk
+from actors.gateway.commands import COMMANDS
+from actors.gateway.delivery import Delivery
+from actors.gateway.desk import HouseDesk
+from actors.gateway.session_key import SessionKeyError, key_of
+from actors.gateway.transition import Knowledge
+from actors.hooks import install_hooks
+from actors.lifecycle import Lifecycle
+from actors.metrics import Metrics
+from actors.redaction import Redactor
+from actors.session.actor import Services
+from actors.session.asking import Asker
+from actors.session.decision import Rules
+from actors.session.directory import Roster, Route, SessionDirectory, heard_in
+from actors.session.live import LiveHub
+from actors.session.models.directory import ModelDirectory
+from actors.session.models.port import ModelCallError
+from actors.session.tool_border import ToolBorder
+from actors.supervision import Backoff, Child, Incident, Reports, Supervisor
+from actors.system import ActorSystem
+from actors.tool.actor import ToolWorkshop
+from actors.tool.catalogue import Catalogue
+from actors.tool.discovery import discover
+from actors.watch import Blocked, LoopWatch
+from messages.gateway import Acceptance, MessageReceived, ModelStatusChanged, Receipt, Say, StatusReport
+from messages.lifecycle import Incident as IncidentEvent
+from messages.lifecycle import Started, Stopping
+from messages.model import ModelRef
+from messages.settings import Settings
+from messages.system import IncidentHappened, ProcessStarted, ProcessStopped
+from messages.tool import CancelTools, RunTool
+from store.store import Store, StoreOpenError
+
+log = structlog.get_logger(__name__)
+
+PULLED = frozenset({"web", "terminal", "api"})
+"""Surfaces that read the journal themselves, through the console."""
+
+DRAIN_S = 10.0
+"""How long running turns may go on at a stop; what is left is taken up at the next start."""
+
+QUICK = Backoff(first_s=0.2, most_s=30.0)
+
+
+class House:
+    """A whole Callboard over one data folder. `start`, then `stop`; once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        home: Path,
+        env: Mapping[str, str],
+        clock: Clock,
+        redactor: Redactor,
+        version: str,
+        serve_tcp: bool = True,
+    ) -> None:
+        self._settings = settings
+        self._home = home
+        self._env = env
+        self._clock = clock
+        self._redactor = redactor
+        self._version = version
+        self._serve_tcp = serve_tcp
+        self._life = f"{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}"
+        self._started_at = clock.now()
+        self._chance = random.SystemRandom().random
+        self._incidents = 0
+        self._turns_done = 0
+
+    # ------------------------------------------------------------------ start
+
+    async def start(self) -> None:
+        """Start every room in order. Raises StartError, and leaves nothing running then."""
+        self._started_at, began = self._clock.now(), self._clock.monotonic()
+        workspace = self._folder(self._settings.tools.workspace or "workspace")
+        results = self._folder("results")
+        try:
+            self._store = Store.open(self._home / "callboard.duckdb", self._settings.store, self._clock)
+        except StoreOpenError as error:
+            raise StartError(error.what, error.remedy) from None
+        await self._store.start()
+        self._system = ActorSystem(self._clock, on_dead_letter=self._buried)
+        self._watch = LoopWatch(self._system, on_blocked=self._blocked)
+        self._watch.start()
+        self._lifecycle = Lifecycle(self._system)
+        self._hub, self._roster = LiveHub(), Roster()
+        self._models = ModelDirectory(self._settings, self._env, self._clock, self._home, self._model_status)
+        await self._models.discover()
+        self._problems = [str(p) for p in install_hooks(self._lifecycle, self._settings.hooks, self._home)]
+        self._metrics = Metrics(self.status)
+        self._supervisor = self._raise_actors(workspace, results)
+        self._desk = self._furnish_desk()
+        self._note(
+            ProcessStarted(life=self._life, version=self._version, pid=os.getpid(), at=self._clock.now())
+        )
+        self._console = self._build_console()
+        try:
+            await self._console.start()
+        except ServerStartError as error:
+            await self._stop_rooms()
+            raise StartError(error.what, error.remedy) from None
+        self._desk.open = True
+        self._lifecycle.publish(Started(life=self._life, version=self._version, at=self._clock.now()))
+        log.info("ready", seconds=round(self._clock.monotonic() - began, 2), url=self._console.url)
+
+    def _folder(self, name: str) -> Path:
+        folder = self._home / Path(name).expanduser()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StartError(
+                f"The folder {folder} cannot be made: {error.strerror}.",
+                "Let this user write there, or name another (tools.workspace, --home).",
+            ) from None
+        return folder
+
+    def _raise_actors(self, workspace: Path, results: Path) -> Supervisor:
+        tools = discover()
+        self._problems += [str(problem) for problem in tools.problems]
+        catalogue = Catalogue(tools.specs, self._settings.tools, workspace, results)
+        services = self._services(catalogue)
+        border = ToolBorder(self._redactor, self._hub, self._tell_sessions)
+        system, session = self._system, self._settings.session
+
+        def tools_room() -> object:
+            return ToolWorkshop.start(
+                system, catalogue, border.finished, border.progressed, results, self._watch, self._env
+            )
+
+        def sessions_room() -> object:
+            return SessionDirectory.start(
+                system,
+                services,
+                self._roster,
+                sleep_after_s=session.sleep_after_s,
+                most_awake=session.most_awake,
+                chance=self._chance,
+                on_incident=self._incident,
+            )
+
+        def desk_room() -> object:
+            knowledge = Knowledge(self._models.resolve, self._models.known, self._process_info)
+            return FrontDesk.start(system, knowledge, self._redactor, self._tell_sessions, self._turned_away)
+
+        rooms = {
+            "chronicle": lambda: Chronicle.start(system, self._store.journal),
+            "tools": tools_room,
+            "delivery": lambda: Delivery.start(
+                system, {}, lambda key, receipt: self._tell_sessions(Route(key, receipt))
+            ),
+            "sessions": sessions_room,
+            "front desk": desk_room,
+        }
+        children = tuple(
+            Child(name, start, backoff=QUICK, beyond="degrade", attempts=2)  # type: ignore[arg-type]
+            for name, start in rooms.items()
+        )
+        reports = Reports(on_incident=self._supervised)
+        supervisor = Supervisor.launch(system, children, name="root", reports=reports)
+        self._to_sessions = supervisor.handle("sessions")
+        self._to_tools = supervisor.handle("tools")
+        self._to_delivery = supervisor.handle("delivery")
+        self._to_front_desk = supervisor.handle("front desk")
+        self._to_chronicle = supervisor.handle("chronicle")
+        return supervisor
+
+    def _services(self, catalogue: Catalogue) -> Services:
+        session = self._settings.session
+        rules = Rules(
+            busy_dm=session.busy_dm,
+            busy_group=session.busy_group,
+            busy_api=session.busy_api,
+            model_calls=session.model_calls_per_turn,
+            queue_limit=session.queue_limit,
+            attempts=self._settings.model.attempts,
+            parallel=self._settings.tools.parallel,
+            fallbacks=self._models.fallbacks(),
+            pulled=PULLED,
+        )
+        asker = Asker(
+            models=self._models,
+            catalogue=catalogue,
+            hub=self._hub,
+            redactor=self._redactor,
+            clock=self._clock,
+            chance=self._chance,
+            instructions=session.instructions,
+            max_output_tokens=self._settings.model.max_output_tokens,
+        )
+        return Services(
+            journal=self._store.journal,
+            asker=asker,
+            hub=self._hub,
+            lifecycle=self._lifecycle,
+            count=self._metrics.count,
+            rules=rules,
+            life=self._life,
+            tell_workshop=self._tell_tools,
+            tell_delivery=self._tell_delivery,
+        )
+
+    def _furnish_desk(self) -> HouseDesk:
+        return HouseDesk(
+            hub=self._hub,
+            store=self._store,
+            roster=self._roster,
+            models=self._models,
+            clock=self._clock,
+            tell_front_desk=self._tell_front_desk,
+            tell_sessions=self._tell_sessions,
+            status=self.status,
+            metrics=self._metrics,
+        )
+
+    def _build_console(self) -> ConsoleServer:
+        return ConsoleServer(
+            self._desk,
+            self._settings.server,
+            home=self._home,
+            token=self._token(),
+            clock=self._clock,
+            version=self._version,
+            serve_tcp=self._serve_tcp,
+            commands=[(command.name, command.summary) for command in COMMANDS],
+        )
+
+    def _token(self) -> SecretStr:
+        """The configured token, else the one made at the first start and kept for this user alone."""
+        token = self._settings.server.token
+        if token is None:
+            path = self._home / "token"
+            if not path.exists():
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(handle, "w") as file:
+                    file.write(secrets.token_urlsafe(32) + "\n")
+            token = SecretStr(path.read_text().strip())
+        self._redactor.register(token.get_secret_value())
+        return token
+
+    # ------------------------------------------------------------------ stop
+
+    async def stop(self) -> None:
+        """Take nothing new, let running turns end for a while, then stop the rooms in reverse."""
+        self._desk.open = False
+        self._lifecycle.publish(Stopping(life=self._life, at=self._clock.now()))
+        deadline = self._clock.monotonic() + DRAIN_S
+        while self._hub.busy() and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.05)
+        left = len(self._hub.busy())
+        if left:
+            log.warning("turns are still running; they go on at the next start", turns=left)
+        await self._console.stop()
+        self._note(ProcessStopped(life=self._life, at=self._clock.now()))
+        await self._stop_rooms()
+
+    async def _stop_rooms(self) -> None:
+        await self._system.stop_all()
+        await self._models.close()
+        await self._lifecycle.close()
+        self._watch.close()
+        await self._store.close()
+
+    # ------------------------------------------------------------------ who knows whom
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds us; empty without TCP."""
+        return self._console.url
+
+    @property
+    def socket(self) -> Path:
+        """The control socket."""
+        return self._console.socket
+
+    def login_url(self) -> str:
+        """Return a link that logs a browser in, once and soon."""
+        return self._console.login_url()
+
+    def _tell_sessions(self, route: Route) -> None:
+        self._to_sessions.tell(route)
+
+    def _tell_tools(self, message: RunTool | CancelTools) -> None:
+        self._to_tools.tell(message)
+
+    def _tell_delivery(self, say: Say) -> None:
+        self._to_delivery.tell(say)
+
+    def _tell_front_desk(self, message: MessageReceived) -> None:
+        self._to_front_desk.tell(message)
+
+    def _turned_away(self, receipt: Receipt) -> None:
+        if receipt.session_key is not None:
+            self._hub.acknowledge(receipt.session_key, receipt)
+
+    def _model_status(self, text: str) -> None:
+        """What a model says of itself, such as the loading of the local one: to all who wait for it."""
+        log.info("model", status=text)
+        for key in self._hub.busy():
+            turn = self._hub.now(key)[0].turn
+            self._hub.told(key, ModelStatusChanged(turn=turn, text=text))
+
+    # ------------------------------------------------------------------ incidents and figures
+
+    def _note(self, fact: ProcessStarted | ProcessStopped | IncidentHappened) -> None:
+        self._to_chronicle.tell(fact)
+
+    def _supervised(self, incident: Incident) -> None:
+        self._incident(incident.child, incident.what, incident.detail)
+
+    def _buried(self, letter: DeadLetter) -> None:
+        """Nobody will handle this. Whoever waits at the door is told, and may send it again."""
+        message = letter.message.message if isinstance(letter.message, Route) else letter.message
+        heard = message if isinstance(message, MessageReceived) else heard_in(message)
+        if heard is None:
+            return
+        with contextlib.suppress(SessionKeyError):
+            key = key_of(heard.origin)
+            why = "Something went wrong inside before this was taken. Please send it again."
+            receipt = Receipt(
+                message_id=heard.message_id, session_key=key, acceptance=Acceptance.REFUSED, why=why
+            )
+            self._hub.acknowledge(key, receipt)
+
+    def _blocked(self, blocked: Blocked) -> None:
+        """Called from the watch's own thread."""
+        who = blocked.actor or ", ".join(blocked.working) or "unknown"
+        self._system.loop.call_soon_threadsafe(self._incident, who, "blocked", str(blocked))
+
+    def _incident(self, child: str, what: str, detail: str) -> None:
+        self._incidents += 1
+        at, detail = self._clock.now(), self._redactor.clean(detail)
+        incident = IncidentHappened.model_validate(
+            {"life": self._life, "child": child, "what": what, "detail": detail, "at": at}
+        )
+        self._note(incident)
+        self._lifecycle.publish(IncidentEvent(child=child, what=what, detail=detail, at=at))
+
+    def _model(self) -> tuple[ModelRef | None, str]:
+        try:
+            return self._models.choose(None), ""
+        except ModelCallError as error:
+            return None, error.failure.remedy or error.failure.detail
+
+    def _process_info(self) -> str:
+        status = self.status()
+        model = f"{status.model.provider}/{status.model.name}" if status.model else status.model_problem
+        hours = status.uptime_s / 3600
+        return (
+            f"**Process**: Callboard {status.version}, up for {hours:.1f} h, {status.sessions_awake} session(s) "
+            f"awake, {status.turns_running} running\n**Configured model**: {model}"
+        )
+
+    def status(self) -> StatusReport:
+        """Say how the process is doing."""
+        now = self._clock.now()
+        model, problem = self._model()
+        children = self._supervisor.status() if hasattr(self, "_supervisor") else ()
+        return StatusReport(
+            version=self._version,
+            pid=os.getpid(),
+            life=self._life,
+            started_at=self._started_at,
+            uptime_s=(now - self._started_at).total_seconds(),
+            home=str(self._home),
+            model=model,
+            model_problem=problem or "; ".join(self._problems),
+            sessions_awake=len(self._roster.awake),
+            turns_running=len(self._hub.busy()),
+            turns_done=self._metrics.turns_done,
+            mailbox_refusals=self._system.mailbox_refusals,
+            loop_lag_ms=round(self._watch.lag_s * 1000, 1),
+            incidents=self._incidents,
+            store=self._store.stats(),
+            degraded=tuple(child.name for child in children if child.state == "degraded"),
+        )

@@ -1,0 +1,244 @@
+"""A session's actor: the shell around the session's rules. It performs their effects, and only it does."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never
+
+import structlog
+
+from actors.lifecycle import Lifecycle
+from actors.runtime import ActorSystem, Crashed, LoopActor
+from actors.session import effects as e
+from actors.session.asking import Asker
+from actors.session.decision import Rules
+from actors.session.events import publish
+from actors.session.facts import SessionFact
+from actors.session.live import LiveHub
+from actors.session.state import Session, fold
+from actors.session.transition import decide
+from messages.base import Lane, Message
+from messages.gateway import (
+    ConfirmationAsked,
+    ModelStatusChanged,
+    Receipt,
+    Say,
+    SessionStateChanged,
+)
+from messages.ids import SessionKey, StreamId
+from messages.session import Heard, ModelAnswered, ModelFailed, RetryDue, StopOverdue, Woke
+from messages.tool import CancelTools, RunTool, ToolContext
+from store.journal import Journal
+
+log = structlog.get_logger(__name__)
+
+STOP_PATIENCE_S = 5.0
+"""How long a stopping turn waits for its tools; their process trees are killed within two."""
+
+
+OWN = (ModelAnswered, ModelFailed, RetryDue, StopOverdue)
+"""What an actor tells itself; all else comes through the directory, which counts it."""
+
+
+class SleepIfIdle(Message):
+    """The directory asks: may you leave memory? `routed` is how many messages it has handed you."""
+
+    routed: int
+
+
+class SleepAgreed(Message):
+    """Nothing runs, nothing waits, and every message that was handed over has been handled."""
+
+    lane = Lane.CONTROL
+    key: SessionKey
+    routed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all sessions of a process share."""
+
+    journal: Journal
+    asker: Asker
+    hub: LiveHub
+    lifecycle: Lifecycle
+    count: Callable[[Sequence[SessionFact]], None]
+    """Told of every fact that is durable, for the metrics."""
+    rules: Rules
+    life: str
+    tell_workshop: Callable[[RunTool | CancelTools], None]
+    tell_delivery: Callable[[Say], None]
+
+
+class SessionActor(LoopActor):
+    """One conversation's place. Hears `messages.session.Heard`, in order, one at a time."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        key: SessionKey,
+        services: Services,
+        tell_directory: Callable[[Message], None],
+        *,
+        after_crash: bool,
+        on_crash: Callable[[Crashed], None],
+    ) -> None:
+        super().__init__(system, name=f"session:{key}", on_crash=on_crash)
+        self._key = key
+        self._stream = StreamId(f"session:{key}")
+        self._services = services
+        self._tell_directory = tell_directory
+        self._after_crash = after_crash
+        self._state = Session(key=key)
+        self._length = 0
+        self._handled = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    async def on_actor_start(self) -> None:
+        """Come back from a crash, a deploy or a sleep: read, fold, and take up what is owed."""
+        recorded = await self._services.journal.read(self._stream)
+        facts: Any = (r.fact for r in recorded)  # a session's stream holds session facts only
+        self._state = fold(self._state, facts)
+        self._length = len(recorded)
+        if self._state.owing:
+            await self._hear(Woke(life=self._services.life, crashed=self._after_crash, at=self.clock.now()))
+            self._show_state(None)
+
+    async def on_actor_stop(self) -> None:
+        """Leave: the model's connection is closed by the end of its task."""
+        log.debug("session leaves memory", session=self._key)
+
+    async def on_receive(self, message: Any) -> None:
+        if isinstance(message, SleepIfIdle):
+            self._consider_sleep(message)
+            return
+        if not isinstance(message, OWN):
+            self._handled += 1
+        before = self._state
+        await self._hear(message)
+        self._show_state(before)
+
+    def _consider_sleep(self, asked: SleepIfIdle) -> None:
+        state = self._state
+        if state.running is None and not state.waiting and asked.routed == self._handled:
+            self._tell_directory(SleepAgreed(key=self._key, routed=asked.routed))
+
+    async def _hear(self, heard: Heard) -> None:
+        decision = decide(self._state, heard, self._services.rules)
+        if decision.facts:  # nothing is done that was not written down
+            running = self._state.running.turn if self._state.running else None
+            waiting = len(self._state.waiting)
+            state = fold(self._state, decision.facts)
+            # A stale writer's append raises: this incarnation ends, the next reads what is true.
+            recorded = await self._services.journal.append(
+                self._stream, self._length, decision.facts, owing=state.owing
+            )
+            self._length += len(recorded)
+            self._state = state
+            self._services.hub.recorded(self._key, recorded)
+            self._services.count(decision.facts)
+            publish(self._services.lifecycle, self._key, decision.facts, running, waiting)
+        for effect in decision.effects:
+            self._perform(effect)
+
+    def _show_state(self, before: Session | None) -> None:
+        """Tell who watches whether we are busy, and with what."""
+        state = self._state
+        run, last = state.running, before.running if before else None
+        if before is not None and run is last and len(state.waiting) == len(before.waiting):
+            return
+        if run is None:
+            if last is not None:
+                shown = SessionStateChanged(state="idle", turn=state.last_turn)
+                self._services.hub.state_changed(self._key, shown)
+            return
+        self._services.hub.state_changed(
+            self._key,
+            SessionStateChanged(
+                state="stopping" if run.stopping else "running",
+                turn=run.turn,
+                message_ids=run.message_ids,
+                queued=len(state.waiting),
+            ),
+        )
+
+    # ------------------------------------------------------------------ effects
+
+    def _perform(self, effect: e.Effect) -> None:
+        services = self._services
+        match effect:
+            case e.AskModel():
+                self._ask_model(effect)
+            case e.AskModelLater():
+                self._ask_later(effect)
+            case e.CancelModel():
+                self._cancel_model()
+            case e.RunTool():
+                services.tell_workshop(RunTool(call=effect.call, context=self._context()))
+            case e.CancelTools():
+                services.tell_workshop(CancelTools(session_key=self._key, turn=effect.turn))
+                at = self.clock.now() + timedelta(seconds=STOP_PATIENCE_S)
+                self.after(STOP_PATIENCE_S, StopOverdue(turn=effect.turn, at=at), name="stop")
+            case e.AskConfirmation():
+                self._ask_confirmation(effect)
+            case e.Deliver():
+                services.tell_delivery(_say(self._key, effect))
+            case e.Acknowledge():
+                services.hub.acknowledge(
+                    self._key,
+                    Receipt(
+                        message_id=effect.message_id,
+                        session_key=self._key,
+                        acceptance=effect.acceptance,
+                        why=effect.why,
+                    ),
+                )
+            case e.TellStatus():
+                services.hub.told(self._key, ModelStatusChanged(turn=effect.turn, text=effect.text))
+            case _:
+                assert_never(effect)
+
+    def _ask_model(self, effect: e.AskModel) -> None:
+        self._cancel_model()
+        self._show_state(None)  # a watcher knows the turn before its first draft
+        self._asking = self.background(self._answer(self._state.entries, effect), name="model")
+
+    async def _answer(self, entries: Sequence[Any], effect: e.AskModel) -> None:
+        heard = await self._services.asker.ask(self._key, entries, effect)
+        self.actor_ref.tell(heard)
+
+    def _ask_later(self, effect: e.AskModelLater) -> None:
+        at = self.clock.now() + timedelta(seconds=effect.wait_s)
+        due = RetryDue(turn=effect.turn, call=effect.call, attempt=effect.attempt, at=at)
+        self.after(effect.wait_s, due, name="retry")
+
+    def _cancel_model(self) -> None:
+        if self._asking is not None and not self._asking.done():
+            self._asking.cancel()
+        self._asking = None
+
+    def _ask_confirmation(self, effect: e.AskConfirmation) -> None:
+        call = effect.call
+        self._services.hub.asked(
+            self._key,
+            ConfirmationAsked(
+                turn=effect.turn, call_id=call.call_id, name=call.name, arguments=call.arguments
+            ),
+        )
+
+    def _context(self) -> ToolContext:
+        run = self._state.running
+        assert run is not None, "tools run in a turn"
+        return ToolContext(session_key=self._key, turn=run.turn, origin=run.origin)
+
+
+def _say(key: SessionKey, effect: e.Deliver) -> Say:
+    owed = effect.owed
+    return Say(
+        delivery_id=owed.delivery_id,
+        session_key=key,
+        origin=owed.origin,
+        parts=owed.parts,
+        reply_to=owed.reply_to,
+    )

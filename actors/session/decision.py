@@ -1,0 +1,221 @@
+"""What a decision is, what it goes by, and the sheet of paper it is written on."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import Literal
+
+from actors.session import facts as f
+from actors.session.effects import CancelModel, CancelTools, Deliver, Effect
+from actors.session.state import Call, Running, Session, apply
+from messages.blocks import ToolStatus
+from messages.gateway import ChatType, MessageReceived, Origin, Part
+from messages.ids import DeliveryId, MessageId, SessionId, SessionKey
+from messages.model import ModelRef
+from messages.settings import BusyPolicy
+
+EndReason = Literal[
+    "answered",
+    "budget_spent",
+    "empty",
+    "truncated",
+    "refused",
+    "failed",
+    "stopped",
+    "interrupted",
+    "reset",
+    "crashed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is now true, and what should be done about it."""
+
+    facts: tuple[f.SessionFact, ...]
+    effects: tuple[Effect, ...]
+
+
+NOTHING = Decision((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an operator set about sessions."""
+
+    busy_dm: BusyPolicy = BusyPolicy.INTERRUPT
+    busy_group: BusyPolicy = BusyPolicy.QUEUE
+    busy_api: BusyPolicy = BusyPolicy.QUEUE
+    model_calls: int = 90
+    queue_limit: int = 200
+    attempts: int = 5
+    parallel: int = 8
+    fallbacks: tuple[ModelRef, ...] = ()
+    pulled: frozenset[str] = frozenset()
+    """Platforms whose surfaces read the journal themselves: there, durable is delivered."""
+
+    def policy_for(self, origin: Origin) -> BusyPolicy:
+        """What a message does while busy, where nobody chose otherwise."""
+        if origin.platform == "api":
+            return self.busy_api
+        return self.busy_dm if origin.chat_type is ChatType.DM else self.busy_group
+
+
+def name_session(key: SessionKey, first: MessageId, at: datetime) -> SessionId:
+    """Name a conversation after its place, its first message and its time: safe as a file name."""
+    digest = blake2b(f"{key}\0{first}\0{at.isoformat()}".encode(), digest_size=6).hexdigest()
+    return SessionId(f"{at:%Y%m%d-%H%M%S}-{digest}")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A decision while it is being made: each fact is folded in as soon as it is said."""
+
+    state: Session
+    rules: Rules
+    facts: list[f.SessionFact] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    def decision(self) -> Decision:
+        return Decision(tuple(self.facts), tuple(self.effects))
+
+    def say(self, fact: f.SessionFact) -> None:
+        """Something is now true."""
+        self.facts.append(fact)
+        self.state = apply(self.state, fact)
+
+    def do(self, effect: Effect) -> None:
+        """Something should be done."""
+        self.effects.append(effect)
+
+    @property
+    def running(self) -> Running | None:
+        return self.state.running
+
+    @property
+    def run(self) -> Running:
+        """The running turn, where there must be one."""
+        assert self.state.running is not None, "no turn is running"
+        return self.state.running
+
+    @property
+    def session_id(self) -> SessionId:
+        """The conversation, where it must be open."""
+        assert self.state.session_id is not None, "the session is not open"
+        return self.state.session_id
+
+    def open_for(self, heard: MessageReceived) -> None:
+        """Open the conversation at its first message."""
+        if self.state.session_id is None:
+            self.say(
+                f.SessionOpened(
+                    session_id=name_session(self.state.key, heard.message_id, heard.at),
+                    session_key=self.state.key,
+                    origin=heard.origin,
+                    context=heard.context,
+                    at=heard.at,
+                )
+            )
+
+    def take_command(self, heard: MessageReceived, name: str, argument: str) -> None:
+        """Note a command as taken."""
+        self.say(
+            f.CommandAccepted(
+                message_id=heard.message_id, name=name, argument=argument, author=heard.author, at=heard.at
+            )
+        )
+
+    def notice(
+        self,
+        text: str,
+        at: datetime,
+        heard: MessageReceived | None = None,
+        *,
+        run: Running | None = None,
+        also: tuple[MessageId, ...] = (),
+    ) -> None:
+        """Owe a person something said by us, not by the model.
+
+        It settles the command that asked (`heard`), the turn it ends (`run`), and `also`.
+        """
+        origin = heard.origin if heard else run.origin if run else self.state.origin
+        assert origin is not None, "a notice needs a place"
+        answers = (*(run.message_ids if run else ()), *also, *((heard.message_id,) if heard else ()))
+        self._owe(
+            f.ReplyOwed(
+                delivery_id=DeliveryId(f"{self.session_id}/notice-{self.state.notices + 1}"),
+                session_id=self.session_id,
+                origin=origin,
+                turn=run.turn if run else None,
+                notice=True,
+                parts=(Part(text=text),),
+                answers=answers,
+                reply_to=heard.message_id if heard else answers[0] if answers else None,
+                at=at,
+            )
+        )
+
+    def reply(self, text: str, model: ModelRef, at: datetime) -> None:
+        """Owe the running turn's answer. Call it before the turn is ended."""
+        run = self.run
+        self._owe(
+            f.ReplyOwed(
+                delivery_id=DeliveryId(f"{self.session_id}/turn-{run.turn}"),
+                session_id=self.session_id,
+                origin=run.origin,
+                turn=run.turn,
+                parts=(Part(text=text),),
+                answers=run.message_ids,
+                reply_to=run.message_ids[0] if run.message_ids else None,
+                model=model,
+                at=at,
+            )
+        )
+
+    def _owe(self, owed: f.ReplyOwed) -> None:
+        self.say(owed)
+        if owed.origin.platform in self.rules.pulled:
+            self.say(f.ReplyDelivered(delivery_id=owed.delivery_id, receipt="history", at=owed.at))
+        else:
+            self.do(Deliver(owed))
+
+    def end_call(self, call: Call, status: ToolStatus, text: str, at: datetime) -> None:
+        """Give a call that has not ended its result."""
+        prepared = call.prepared
+        self.say(
+            f.ToolCallEnded(
+                turn=self.run.turn,
+                call_id=prepared.call_id,
+                name=prepared.name,
+                arguments=prepared.arguments,
+                effect=prepared.effect,
+                status=status,
+                text=text,
+                began_at=call.began_at or at,
+                at=at,
+            )
+        )
+
+    def end_turn(self, reason: EndReason, at: datetime) -> None:
+        """End the running turn, with its figures."""
+        run = self.run
+        self.say(
+            f.TurnEnded(
+                turn=run.turn,
+                session_id=self.session_id,
+                reason=reason,
+                message_ids=run.message_ids,
+                model_calls=run.call - 1,
+                tool_calls=run.tools_called,
+                input_tokens=run.input_tokens,
+                output_tokens=run.output_tokens,
+                began_at=run.began_at,
+                at=at,
+            )
+        )
+
+    def cancel_model(self) -> None:
+        self.do(CancelModel(self.run.turn))
+
+    def cancel_tools(self) -> None:
+        self.do(CancelTools(self.run.turn))
