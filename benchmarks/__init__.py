@@ -1,0 +1,1 @@
+"""Figures that anybody can measure again; each module prints one JSON line."""
