@@ -1,0 +1,76 @@
+"""The console's ASGI application: routes, and errors in one shape."""
+
+from http import HTTPStatus
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from actors.console.api import Api, Surroundings
+from actors.console.openai_api import OpenAiApi
+from actors.console.pages import Pages
+from actors.console.wire import ApiError, ClientGoneError
+from store.journal import JournalError
+
+log = structlog.get_logger(__name__)
+
+
+def build_app(around: Surroundings) -> Starlette:
+    """Return the application, without the guard that each door puts before it."""
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        ready = around.desk.ready() and not around.open_requests.closing
+        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
+
+    async def metrics(_: Request) -> Response:
+        return Response(around.desk.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    routes = [
+        *OpenAiApi(around).routes(),
+        *Api(around).routes(),
+        *Pages(around.access).routes(),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+    ]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(ClientGoneError, _client_gone)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(JournalError, _journal_error)
+    app.add_exception_handler(Exception, _crash)
+    return app
+
+
+async def _api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error.response()
+
+
+async def _client_gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    phrase = HTTPStatus(error.status_code).phrase.lower()
+    response = ApiError(error.status_code, f"{request.method} {request.url.path}: {phrase}").response()
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _journal_error(request: Request, error: Exception) -> Response:
+    log.error("a request could not be journalled", path=request.url.path, error=str(error))
+    message = "it could not be stored, so it was not taken; try again"
+    return ApiError(503, message, code="journal_unavailable", retry_after_s=2).response()
+
+
+async def _crash(_: Request, __: Exception) -> Response:  # the server logs it, with its traceback
+    return ApiError(500, "something went wrong here; the log says what", code="internal_error").response()
