@@ -1,0 +1,62 @@
+"""`callboard config`: what is set, whether it is right, and the schema for editors."""
+
+import json
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, SecretStr
+
+from actors.console.cli.invocation import ExitCode, Invocation
+from actors.redaction import mask
+from messages.settings import Settings
+
+
+async def show_config(invocation: Invocation) -> int:
+    """Print all settings as YAML. Raises SettingsError."""
+    loaded = invocation.read_settings()
+    found = "" if invocation.settings_path.is_file() else " (there is no such file: these are the defaults)"
+    invocation.out(f"# {invocation.settings_path}{found}")
+    invocation.out(yaml.safe_dump(shown(loaded.settings), sort_keys=False, allow_unicode=True).rstrip())
+    return ExitCode.OK
+
+
+async def check_config(invocation: Invocation) -> int:
+    """Say that the settings are right. Raises SettingsError with every mistake."""
+    loaded = invocation.read_settings()
+    if loaded.path is None:
+        invocation.out(f"There is no {invocation.settings_path}; the defaults hold, which is valid.")
+        return ExitCode.OK
+    invocation.out(f"{loaded.path} is valid.")
+    for where in loaded.literal_secrets:
+        invocation.note(
+            f"Warning: {where} holds a secret itself. Write ${{NAME}} and set NAME in the environment."
+        )
+    return ExitCode.OK
+
+
+def shown(value: object) -> Any:
+    """Return settings as plain data with every secret masked."""
+    match value:
+        case SecretStr():
+            return mask(value.get_secret_value())
+        case BaseModel():
+            return {name: shown(item) for name, item in value}
+        case dict():
+            return {name: shown(item) for name, item in value.items()}
+        case list() | tuple():
+            return [shown(item) for item in value]
+        case str():
+            return str(value)
+        case _:
+            return value
+
+
+def schema_text() -> str:
+    """Return the JSON schema of callboard.yaml."""
+    schema = Settings.model_json_schema()
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "callboard.yaml",
+        **{name: part for name, part in schema.items() if name != "title"},
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
