@@ -370,8 +370,8 @@ class House:
         model = f"{status.model.provider}/{status.model.name}" if status.model else status.model_problem
         hours = status.uptime_s / 3600
         return (
-            f"**Process**: Callboard {status.version}, up for {hours:.1f} h, {status.sessions_awake} session(s) "
-            f"awake, {status.turns_running} running\n**Configured model**: {model}"
+            f"- **Process**: Callboard {status.version}, up for {hours:.1f} h, {status.sessions_awake} session(s) "
+            f"awake, {status.turns_running} running\n- **Configured model**: {model}"
         )
 
     def status(self) -> StatusReport:

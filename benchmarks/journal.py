@@ -19,7 +19,7 @@ from pathlib import Path
 from actors.clock import WallClock
 from actors.session.facts import MessageAccepted
 from messages.gateway import Author, ChatType, Origin
-from messages.ids import MessageId, StreamId
+from messages.ids import MessageId, SessionId, StreamId
 from messages.settings import StoreSettings
 from store.journal import Journal
 from store.store import Store
@@ -32,6 +32,7 @@ _TEXT = "Could you look at the figures of last week and say what changed, please
 def message(number: int) -> MessageAccepted:
     """Return a fact of about 500 bytes."""
     return MessageAccepted(
+        session_id=SessionId("s1"),
         message_id=MessageId(f"m-{number:012d}"),
         origin=Origin(platform="web", chat_type=ChatType.DM, chat=f"chat-{number}", user="u-1"),
         author=Author(id="u-1", name="Ada Lovelace"),

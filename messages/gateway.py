@@ -8,7 +8,7 @@ from pydantic import Field
 from messages.base import Instant, Message, Text
 from messages.blocks import UserBlock
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
-from messages.model import ModelRef
+from messages.model import ModelRef, Usage
 
 
 class ChatType(StrEnum):
@@ -194,8 +194,10 @@ class TranscriptEntry(Message):
     name: str = ""
     """Of a tool."""
     status: str = ""
-    """Of a tool, or `interrupted` and so on of a turn."""
+    """Of a tool, or what kind of end a notice tells of (`interrupted`, a kind of failure …)."""
     model: ModelRef | None = None
+    usage: Usage | None = None
+    """Of an answer: all tokens of its turn."""
 
 
 class SessionSummary(Message):

@@ -21,14 +21,12 @@ TABLES = ("sessions", "messages", "turns", "model_calls", "tool_calls", "deliver
 
 _BIGINT = 1 << 63
 
-_NO_ORIGIN: Row = (None, None, None, None, None)
-
 
 def rows(stream: StreamId, numbered: Sequence[tuple[int, Message]]) -> Iterator[tuple[str, Row]]:
     """Yield (table, row) for the facts of one append, given with their ids."""
     key = stream.removeprefix("session:")
     turns = {
-        message_id: (fact.session_id, fact.turn)
+        message_id: _count(fact.turn)
         for _, fact in numbered
         if isinstance(fact, f.TurnBegan)
         for message_id in fact.message_ids
@@ -36,7 +34,7 @@ def rows(stream: StreamId, numbered: Sequence[tuple[int, Message]]) -> Iterator[
     for number, fact in numbered:
         match fact:
             case f.MessageAccepted() | f.CommandAccepted():
-                yield "messages", _heard(number, key, turns.get(fact.message_id, (None, None)), fact)
+                yield "messages", _heard(number, key, turns.get(fact.message_id), fact)
             case f.ReplyOwed():
                 yield "messages", _said(number, key, fact)
             case f.ModelCallAnswered():
@@ -61,16 +59,29 @@ def rows(stream: StreamId, numbered: Sequence[tuple[int, Message]]) -> Iterator[
                 pass  # read from `facts`: nobody counts or sums the other kinds
 
 
-def _heard(
-    number: int, key: str, turn: tuple[str | None, int | None], fact: f.MessageAccepted | f.CommandAccepted
-) -> Row:
+def _heard(number: int, key: str, turn: int | None, fact: f.MessageAccepted | f.CommandAccepted) -> Row:
     if isinstance(fact, f.CommandAccepted):
-        role, text, origin, attached = "command", f"/{fact.name} {fact.argument}".rstrip(), _NO_ORIGIN, 0
+        role, text, attached = "command", f"/{fact.name} {fact.argument}".rstrip(), 0
     else:
-        role, text, origin, attached = "user", fact.text, _origin(fact.origin), len(fact.attachments)
+        role, text, attached = "user", fact.text, len(fact.attachments)
+    origin = _origin(fact.origin)
     author = (fact.author.id, fact.author.name)
     ids = (fact.message_id, None, None)
-    return (number, key, *turn, role, *ids, *author, text, attached, *origin, None, None, fact.at)
+    return (
+        number,
+        key,
+        fact.session_id,
+        turn,
+        role,
+        *ids,
+        *author,
+        text,
+        attached,
+        *origin,
+        None,
+        None,
+        fact.at,
+    )
 
 
 def _said(number: int, key: str, fact: f.ReplyOwed) -> Row:

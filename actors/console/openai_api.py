@@ -200,7 +200,7 @@ class _Completion:
     def whole(self, entry: TranscriptEntry) -> dict[str, object]:
         message = {"role": "assistant", "content": entry.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(entry)}
-        return {**self._frame("chat.completion", entry.model), "choices": [choice], "usage": None}
+        return {**self._frame("chat.completion", entry.model), "choices": [choice], "usage": _usage(entry)}
 
     def chunk(
         self, delta: dict[str, object], *, finish: str | None = None, model: ModelRef | None = None
@@ -208,8 +208,9 @@ class _Completion:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return self._event({**self._frame("chat.completion.chunk", model), "choices": [choice]})
 
-    def usage(self, model: ModelRef | None) -> bytes:
-        return self._event({**self._frame("chat.completion.chunk", model), "choices": [], "usage": None})
+    def usage(self, entry: TranscriptEntry) -> bytes:
+        frame = self._frame("chat.completion.chunk", entry.model)
+        return self._event({**frame, "choices": [], "usage": _usage(entry)})
 
     def _frame(self, kind: str, model: ModelRef | None) -> dict[str, object]:
         return {"id": self._id, "object": kind, "created": self._created, "model": _model_name(model)}
@@ -217,6 +218,18 @@ class _Completion:
     @staticmethod
     def _event(content: dict[str, object]) -> bytes:
         return server_event(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
+
+
+def _usage(entry: TranscriptEntry) -> dict[str, int] | None:
+    """All tokens of the turn, tools and retries included; nothing where the provider counted nothing."""
+    usage = entry.usage
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
 
 
 def _error_event(error: ApiError) -> bytes:
@@ -247,7 +260,7 @@ async def _chunks(
                         yield completion.chunk({"content": piece})
                     yield completion.chunk({}, finish=_finish_reason(step), model=step.model)
                     if usage:
-                        yield completion.usage(step.model)
+                        yield completion.usage(step)
                     yield server_event("[DONE]")
                 case Receipt():
                     pass

@@ -56,5 +56,5 @@ def parse(text: str) -> Parsed | None:
 
 def help_text() -> str:
     """All commands, as a person reads them in a chat."""
-    lines = [f"`/{c.name}{' ' + c.argument if c.argument else ''}` {c.summary}" for c in COMMANDS]
-    return "\n".join(["Say anything, or:", *lines])
+    lines = [f"- `/{c.name}{' ' + c.argument if c.argument else ''}` {c.summary}" for c in COMMANDS]
+    return "\n".join(["Say anything, or:", "", *lines])

@@ -118,6 +118,8 @@ def key_of(origin: Origin, *, shared: bool = False) -> SessionKey:
 
 
 def _encode(part: str) -> str:
+    if part.isascii() and part.isalnum():
+        return part  # most ids are; quoting costs more than all the rest of a key
     return quote(part, safe="", errors="surrogatepass")
 
 

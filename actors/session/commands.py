@@ -101,10 +101,10 @@ def _status(state: Session, given: m.CommandGiven, rules: Rules) -> str:
         what = f"running {', '.join(tools)}" if tools else f"waiting for the model (call {run.call})"
         doing = f"turn {run.turn}, {what}, for {since:.0f} s" + (", stopping" if run.stopping else "")
     lines = [
-        f"**State**: {doing}",
-        f"**Waiting**: {len(state.waiting)} message(s)",
-        f"**While busy**: {policy}",
-        f"**Model**: {_model_name(state)}",
-        f"**Conversation**: {state.session_id}, {state.messages} message(s), {state.last_turn} turn(s) here",
+        f"- **State**: {doing}",
+        f"- **Waiting**: {len(state.waiting)} message(s)",
+        f"- **While busy**: {policy}",
+        f"- **Model**: {_model_name(state)}",
+        f"- **Conversation**: {state.session_id}, {state.messages} message(s), {state.last_turn} turn(s) here",
     ]
     return "\n".join([*lines, given.info]).strip()

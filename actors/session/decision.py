@@ -11,7 +11,7 @@ from actors.session.state import Call, Running, Session, apply
 from messages.blocks import ToolStatus
 from messages.gateway import ChatType, MessageReceived, Origin, Part
 from messages.ids import DeliveryId, MessageId, SessionId, SessionKey
-from messages.model import ModelRef
+from messages.model import ModelRef, Usage
 from messages.settings import BusyPolicy
 
 EndReason = Literal[
@@ -65,6 +65,10 @@ def name_session(key: SessionKey, first: MessageId, at: datetime) -> SessionId:
     """Name a conversation after its place, its first message and its time: safe as a file name."""
     digest = blake2b(f"{key}\0{first}\0{at.isoformat()}".encode(), digest_size=6).hexdigest()
     return SessionId(f"{at:%Y%m%d-%H%M%S}-{digest}")
+
+
+def _usage(run: Running) -> Usage:
+    return Usage(input_tokens=run.input_tokens, output_tokens=run.output_tokens)
 
 
 @dataclass(slots=True)
@@ -121,7 +125,13 @@ class Draft:
         """Note a command as taken."""
         self.say(
             f.CommandAccepted(
-                message_id=heard.message_id, name=name, argument=argument, author=heard.author, at=heard.at
+                message_id=heard.message_id,
+                session_id=self.session_id,
+                origin=heard.origin,
+                name=name,
+                argument=argument,
+                author=heard.author,
+                at=heard.at,
             )
         )
 
@@ -133,6 +143,7 @@ class Draft:
         *,
         run: Running | None = None,
         also: tuple[MessageId, ...] = (),
+        status: str = "",
     ) -> None:
         """Owe a person something said by us, not by the model.
 
@@ -151,11 +162,13 @@ class Draft:
                 parts=(Part(text=text),),
                 answers=answers,
                 reply_to=heard.message_id if heard else answers[0] if answers else None,
+                status=status,
+                usage=_usage(run) if run else None,
                 at=at,
             )
         )
 
-    def reply(self, text: str, model: ModelRef, at: datetime) -> None:
+    def reply(self, text: str, model: ModelRef, at: datetime, *, status: str = "") -> None:
         """Owe the running turn's answer. Call it before the turn is ended."""
         run = self.run
         self._owe(
@@ -168,6 +181,8 @@ class Draft:
                 answers=run.message_ids,
                 reply_to=run.message_ids[0] if run.message_ids else None,
                 model=model,
+                status=status,
+                usage=_usage(run),
                 at=at,
             )
         )

@@ -43,6 +43,8 @@ class MessageAccepted(Fact):
 
     kind: Literal["message_accepted"] = "message_accepted"
     message_id: MessageId
+    session_id: SessionId
+    """The conversation in which it was said; a reset may begin another before its turn comes."""
     origin: Origin
     author: Author
     text: Text
@@ -68,6 +70,8 @@ class CommandAccepted(Fact):
 
     kind: Literal["command_accepted"] = "command_accepted"
     message_id: MessageId
+    session_id: SessionId
+    origin: Origin
     name: str
     argument: Text
     author: Author
@@ -248,6 +252,10 @@ class ReplyOwed(Fact):
     """The accepted messages that this settles: none of them gets another answer."""
     reply_to: MessageId | None = None
     model: ModelRef | None = None
+    status: str = ""
+    """What kind of end a notice tells of (a kind of failure, `refused`, `empty` …), or `truncated`."""
+    usage: Usage | None = None
+    """Of the whole turn."""
     at: Instant
 
 

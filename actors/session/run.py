@@ -196,7 +196,7 @@ def _end_with_reply(
     model: ModelRef,
     at: datetime,
 ) -> None:
-    draft.reply(text, model, at)
+    draft.reply(text, model, at, status="truncated" if reason == "truncated" else "")
     draft.end_turn(reason, at)
     begin_next(draft, rules, at)
 
@@ -207,8 +207,9 @@ def _end_with_notice(
     reason: Literal["truncated", "budget_spent", "refused", "failed", "empty"],
     text: str,
     at: datetime,
+    status: str = "",
 ) -> None:
-    draft.notice(text, at, run=draft.run)
+    draft.notice(text, at, run=draft.run, status=status or reason)
     draft.end_turn(reason, at)
     begin_next(draft, rules, at)
 
@@ -238,7 +239,7 @@ def failed(state: Session, heard: m.ModelFailed, rules: Rules) -> Decision:
         case GiveUp(say):
             _note_failure(draft, heard, "give_up")
             text = f"{heard.partial}{words.CUT_MARK}\n\n{say}" if heard.partial.strip() else say
-            _end_with_notice(draft, rules, "failed", text, heard.at)
+            _end_with_notice(draft, rules, "failed", text, heard.at, failure.kind.value)
         case _:
             assert_never(step)
     return draft.decision()

@@ -75,6 +75,8 @@ def line_of(recorded: Recorded) -> TranscriptEntry | None:  # one arm a fact tha
                 delivery_id=fact.delivery_id,
                 answers=fact.answers,
                 model=fact.model,
+                status=fact.status,
+                usage=fact.usage,
             )
         case f.TurnResumed():
             text = "Interrupted by a restart of the program; taken up again."

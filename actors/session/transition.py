@@ -95,6 +95,7 @@ def _spoken_to(state: Session, spoke: m.UserSpoke, rules: Rules) -> Decision:
     draft.say(
         f.MessageAccepted(
             message_id=heard.message_id,
+            session_id=draft.session_id,
             origin=heard.origin,
             author=heard.author,
             text=heard.text,
@@ -141,7 +142,7 @@ def _stop_asked(state: Session, asked: m.StopAsked, rules: Rules) -> Decision:
         draft.take_command(heard, "stop", "")
         draft.do(Acknowledge(heard.message_id, Acceptance.ACCEPTED))
     if run is not None and run.stopping in (None, "interrupted"):
-        draft.notice(words.STOPPED, asked.at, heard, run=run)
+        draft.notice(words.STOPPED, asked.at, heard, run=run, status="stopped")
         stop(draft, rules, "stopped", asked.at)
     elif heard is not None:
         draft.notice(words.STOPPED if run else words.NOTHING_RUNS, asked.at, heard)
@@ -208,7 +209,7 @@ def _set_aside(draft: Draft, rules: Rules, woke: m.Woke, times: int) -> None:
         if call.phase != "done":
             draft.end_call(call, ToolStatus.UNKNOWN, words.CALL_UNKNOWN, woke.at)
     draft.end_turn("crashed", woke.at)
-    draft.notice(words.CRASHED.format(times=times), woke.at, run=run)
+    draft.notice(words.CRASHED.format(times=times), woke.at, run=run, status="crashed")
     begin_next(draft, rules, woke.at)
 
 
@@ -258,7 +259,7 @@ def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decisi
     run = state.running
     if heard is not None:
         draft.do(Acknowledge(heard.message_id, Acceptance.REFUSED, words.APOLOGY))
-        draft.notice(words.APOLOGY, failure.at, heard)
+        draft.notice(words.APOLOGY, failure.at, heard, status="crashed")
     elif run is not None:
         for call in run.calls:
             if call.phase != "done":
@@ -266,6 +267,6 @@ def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decisi
         draft.cancel_model()
         draft.cancel_tools()
         draft.end_turn("crashed", failure.at)
-        draft.notice(words.APOLOGY, failure.at, run=run)
+        draft.notice(words.APOLOGY, failure.at, run=run, status="crashed")
         begin_next(draft, rules, failure.at)
     return draft.decision()

@@ -10,7 +10,7 @@ from hypothesis import given
 from actors.session.facts import MessageAccepted, ModelCallFailed
 from messages.base import Instant, Message
 from messages.gateway import Author, ChatType, Origin
-from messages.ids import MessageId, Turn
+from messages.ids import MessageId, SessionId, Turn
 from messages.model import Failure, FailureKind, ModelRef
 from messages.system import ProcessStarted
 from store.codec import CODEC, Codec, UnknownFactError, UnreadableFactError
@@ -106,6 +106,7 @@ def test_what_no_room_knows_is_not_recorded(message: Message) -> None:
 )
 def test_B08_text_is_kept_or_cleaned_never_refused(heard: str, kept: str) -> None:
     fact = MessageAccepted(
+        session_id=SessionId("s1"),
         message_id=MessageId(heard),
         origin=Origin(platform="web", chat_type=ChatType.DM, chat=heard),
         author=Author(id=heard, name=heard),

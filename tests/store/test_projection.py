@@ -76,7 +76,14 @@ ENDED = f.TurnEnded(
 
 
 def accepted(message_id: str, text: str = "hi\nthere") -> f.MessageAccepted:
-    return f.MessageAccepted(message_id=MessageId(message_id), origin=ORIGIN, author=ADA, text=text, at=AT)
+    return f.MessageAccepted(
+        message_id=MessageId(message_id),
+        session_id=SessionId("s1"),
+        origin=ORIGIN,
+        author=ADA,
+        text=text,
+        at=AT,
+    )
 
 
 def owed(delivery_id: str, *, notice: bool = False) -> f.ReplyOwed:
@@ -93,7 +100,15 @@ def owed(delivery_id: str, *, notice: bool = False) -> f.ReplyOwed:
     )
 
 
-COMMAND = f.CommandAccepted(message_id=MessageId("m2"), name="busy", argument="queue", author=ADA, at=AT)
+COMMAND = f.CommandAccepted(
+    message_id=MessageId("m2"),
+    session_id=SessionId("s1"),
+    origin=ORIGIN,
+    name="busy",
+    argument="queue",
+    author=ADA,
+    at=AT,
+)
 DELIVERED = f.ReplyDelivered(delivery_id=DeliveryId("d1"), receipt="r", at=LATER)
 
 
@@ -105,8 +120,8 @@ DELIVERED = f.ReplyDelivered(delivery_id=DeliveryId("d1"), receipt="r", at=LATER
         ([accepted("m1"), BEGAN],
          "SELECT session_key, session_id, turn, role, message_id, author_id, author_name, text, said_at FROM messages",
          (KEY, "s1", 1, "user", "m1", "u", "Ada", "hi\nthere", AT)),
-        ([accepted("m1")], "SELECT session_id, turn, attachments FROM messages", (None, None, 0)),
-        ([COMMAND], "SELECT role, text, platform FROM messages", ("command", "/busy queue", None)),
+        ([accepted("m1")], "SELECT session_id, turn, attachments FROM messages", ("s1", None, 0)),
+        ([COMMAND], "SELECT role, text, platform FROM messages", ("command", "/busy queue", "web")),
         ([owed("d1")],
          "SELECT session_id, turn, role, delivery_id, reply_to, text, provider, model, said_at FROM messages",
          ("s1", 1, "assistant", "d1", "m1", "one\n\ntwo", "p", "m", LATER)),

@@ -81,7 +81,7 @@ def test_the_model_is_looked_up_before_the_session_hears_of_it() -> None:
 def test_help_names_every_command() -> None:
     told = say("/help")
     assert isinstance(told, CommandGiven)
-    assert all(f"`/{command.name}" in told.info for command in COMMANDS)
+    assert all(f"- `/{command.name}" in told.info for command in COMMANDS)
 
 
 @pytest.mark.parametrize("text", ["", "  \n "])
