@@ -141,10 +141,9 @@ async def test_C06_a_turn_that_a_crash_interrupted_is_marked_and_goes_on() -> No
     async with Stage() as stage:
         stage.models.will_hang()
         await stage.says("first")
-        await stage.restart()
         stage.models.will_say("first answer")
         stage.models.will_say("I am")
-        stage.models.release()
+        await stage.restart()
         await stage.says("are you there?")
         assert stage.platform.texts() == ["first answer", "I am"]
         assert len(await stage.of_kind(f.TurnResumed)) == 1
