@@ -44,19 +44,21 @@ async def sessions_cost(sessions: int) -> tuple[float, float]:
             settings = fake_provider(base_url)
             async with callboard(settings) as board:
                 none = await _settled_rss(board.rss_mb)
-            async with callboard(settings, home) as board:
-                async with aiohttp.ClientSession(headers=board.headers) as http:
-                    for n in range(300):  # loads the SDK and fills the caches that one session has too
-                        await speak(http, board, "warm", f"hello {n}")
-                    before = board.rss_mb()
-                    limit = asyncio.Semaphore(IN_FLIGHT)
+            async with (
+                callboard(settings, home) as board,
+                aiohttp.ClientSession(headers=board.headers) as http,
+            ):
+                for n in range(300):  # loads the SDK and fills the caches that one session has too
+                    await speak(http, board, "warm", f"hello {n}")
+                before = board.rss_mb()
+                limit = asyncio.Semaphore(IN_FLIGHT)
 
-                    async def one(n: int) -> bool:
-                        async with limit:
-                            return await speak(http, board, f"s{n}", f"hello {n}") is not None
+                async def one(n: int) -> bool:
+                    async with limit:
+                        return await speak(http, board, f"s{n}", f"hello {n}") is not None
 
-                    assert all(await asyncio.gather(*(one(n) for n in range(sessions))))
-                    live = await _settled_rss(board.rss_mb)
+                assert all(await asyncio.gather(*(one(n) for n in range(sessions))))
+                live = await _settled_rss(board.rss_mb)
             async with callboard(settings, home) as board:
                 sleeping = await _settled_rss(board.rss_mb)
     return (live - before) * 1000 / sessions, (sleeping - none) * 1000 / sessions

@@ -12,7 +12,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-# ruff: noqa: D417 a model is not told of `run`
 from actors.tool.catalogue import WorkspacePath, tool
 from actors.tool.run import ToolError, ToolRun
 from messages.tool import Effect

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import aiohttp
 import yaml
@@ -120,7 +121,7 @@ class Program:
         async with self.http() as http:
             async with http.get("/api/session-key", params={"platform": "web", "chat": chat}) as response:
                 key = (await response.json())["session_key"]
-            async with http.get(f"/api/sessions/{aiohttp.helpers.quote(key, safe='')}/messages") as response:
+            async with http.get(f"/api/sessions/{quote(key, safe='')}/messages") as response:
                 found: list[dict[str, Any]] = (await response.json())["entries"]
                 return found
 

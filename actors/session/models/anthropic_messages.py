@@ -72,6 +72,8 @@ def to_wire(request: ModelRequest, pictures: Pictures, base_url: str | None = No
             }
             for tool in request.tools
         ]
+        if request.tool_choice == "none":
+            wire["tool_choice"] = {"type": "none"}
     validate_anthropic(wire)
     return wire
 

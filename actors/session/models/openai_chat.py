@@ -74,6 +74,8 @@ def to_wire(request: ModelRequest, pictures: Pictures, base_url: str | None = No
             }
             for tool in request.tools
         ]
+        if request.tool_choice == "none":
+            wire["tool_choice"] = "none"
     validate_openai_chat(wire)
     return wire
 

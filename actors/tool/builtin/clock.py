@@ -1,6 +1,5 @@
 """What time it is."""
 
-# ruff: noqa: D413, D417 the docstrings are what a model reads
 
 from zoneinfo import ZoneInfo
 

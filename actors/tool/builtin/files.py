@@ -1,6 +1,5 @@
 """Files in the workspace: read, write, edit, list."""
 
-# ruff: noqa: D413, D417 the docstrings are what a model reads
 
 import os
 import stat

@@ -1,6 +1,5 @@
 """Search in the files of the workspace."""
 
-# ruff: noqa: D413, D417 the docstrings are what a model reads
 
 import os
 import re

@@ -1,6 +1,5 @@
 """Run a command."""
 
-# ruff: noqa: D413, D417 the docstrings are what a model reads
 
 from pathlib import Path
 from typing import Annotated

@@ -1,6 +1,5 @@
 """Read what is on the web."""
 
-# ruff: noqa: D413, D417 the docstrings are what a model reads
 
 from actors.tool.addresses import public, public_or_private
 from actors.tool.fetch import Fetcher

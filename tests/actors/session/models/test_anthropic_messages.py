@@ -272,3 +272,11 @@ def test_L15_an_empty_answer_is_an_answer_without_blocks() -> None:
 def test_odd_events_are_no_matter(odd: dict[str, Any]) -> None:
     frames: list[Any] = anthropic_frames(Say("a"))
     assert text_of(answer(anthropic(), [*frames[:3], odd, *frames[3:]])) == "a"
+
+
+def test_tools_are_shown_but_may_not_be_called_when_the_budget_is_spent() -> None:
+    asked = request(user("hi"), tools=(TOOL,)).model_copy(update={"tool_choice": "none"})
+    wire = to_wire(asked, NO_PICTURES)
+    assert wire["tool_choice"] == {"type": "none"}
+    assert wire["tools"]
+    assert "tool_choice" not in to_wire(request(user("hi"), tools=(TOOL,)), NO_PICTURES)

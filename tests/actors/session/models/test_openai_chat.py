@@ -509,3 +509,11 @@ def test_L06_halves_of_a_pair_in_two_pieces_are_joined_and_a_lone_half_replaced(
 )
 def test_odd_chunks_are_no_matter(odd: dict[str, Any]) -> None:
     assert text_of(answer(openai(), [chunk({"content": "a"}), odd, chunk({}, "stop"), DONE])) == "a"
+
+
+def test_tools_are_shown_but_may_not_be_called_when_the_budget_is_spent() -> None:
+    asked = request(user("hi"), tools=(TOOL,)).model_copy(update={"tool_choice": "none"})
+    wire = to_wire(asked, NO_PICTURES)
+    assert wire["tool_choice"] == "none"
+    assert wire["tools"]
+    assert "tool_choice" not in to_wire(request(user("hi"), tools=(TOOL,)), NO_PICTURES)
