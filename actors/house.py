@@ -20,6 +20,8 @@ from actors.clock import Clock
 from actors.console.server import ConsoleServer, ServerStartError
 from actors.endings import DeadLetter
 from actors.errors import StartError
+from actors.fuse import VARIABLE as FUSE
+from actors.fuse import read_fuse, with_fuse
 from actors.gateway.actor import FrontDesk
 from actors.gateway.commands import COMMANDS
 from actors.gateway.delivery import Delivery
@@ -96,12 +98,14 @@ class House:
     async def start(self) -> None:
         """Start every room in order. Raises StartError, and leaves nothing running then."""
         self._started_at, began = self._clock.now(), self._clock.monotonic()
+        fuse = read_fuse(self._env.get(FUSE, ""))
         workspace = self._folder(self._settings.tools.workspace or "workspace")
         results = self._folder("results")
         try:
             self._store = Store.open(self._home / "callboard.duckdb", self._settings.store, self._clock)
         except StoreOpenError as error:
             raise StartError(error.what, error.remedy) from None
+        self._journal = with_fuse(self._store.journal, fuse)
         await self._store.start()
         self._system = ActorSystem(self._clock, on_dead_letter=self._buried)
         self._watch = LoopWatch(self._system, on_blocked=self._blocked)
@@ -212,7 +216,7 @@ class House:
             max_output_tokens=self._settings.model.max_output_tokens,
         )
         return Services(
-            journal=self._store.journal,
+            journal=self._journal,
             asker=asker,
             hub=self._hub,
             lifecycle=self._lifecycle,

@@ -123,6 +123,39 @@ class StoreSettings(Part):
     memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
     threads: Annotated[int, Field(ge=1)] = 2
     checkpoint_wal: str = Field("16MB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
+    spill_limit: str = Field(
+        "4GB",
+        pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$",
+        description="Disk that queries may use for what does not fit into `memory_limit`.",
+    )
+
+
+class PriceSettings(Part):
+    """What a model costs, in US dollars per million tokens; the name is `provider/model` or `model`, `*` for anything."""
+
+    input_usd: Annotated[float, Field(ge=0)] = Field(description="Tokens read.")
+    output_usd: Annotated[float, Field(ge=0)] = Field(description="Tokens written.")
+    cache_read_usd: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Tokens read from the provider's cache; else as `input_usd`."
+    )
+    cache_write_usd: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Tokens written to the provider's cache; else as `input_usd`."
+    )
+    input_has_cache: bool | None = Field(
+        None,
+        description="Whether the provider counts cached tokens among those read; else no for `claude`, yes for others.",
+    )
+
+
+class RetentionSettings(Part):
+    """What is deleted by itself, in quiet moments. Nothing, unless it is set."""
+
+    days: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="A conversation in which nothing has happened for so many days is deleted."
+    )
+    keep_results_days: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Kept files of long tool results are deleted after so many days."
+    )
 
 
 class LogSettings(Part):
@@ -150,3 +183,5 @@ class Settings(Part):
     store: StoreSettings = StoreSettings()
     log: LogSettings = LogSettings()
     hooks: HookSettings = HookSettings()
+    prices: dict[str, PriceSettings] = {}
+    retention: RetentionSettings = RetentionSettings()

@@ -1,0 +1,385 @@
+"""What outboxes and platforms say to each other, and the facts of an outbox's stream.
+
+An outbox keeps what is owed to the chats of one account on one platform. A
+delivery is one reply; a part is one post of it; a try is one call of the platform
+with one part. A try is recorded before the call, so that after a crash nobody
+takes a part for unsent that may have been posted.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messages.base import Instant, Lane, Message, Text
+from messages.gateway import Say
+from messages.ids import DeliveryId, SessionKey
+
+
+class Place(Message):
+    """A chat, or a thread in it, on one account. Posts to one place keep their order."""
+
+    chat: str | None
+    thread: str | None = None
+    user: str | None = None
+    """Of a direct message whose chat has no id of its own; None where `chat` is set."""
+
+    def __hash__(self) -> int:
+        return hash((self.chat, self.thread, self.user))
+
+    def __str__(self) -> str:
+        """Return the place for people: `chat`, `chat:thread` or `@user`."""
+        chat = self.chat if self.chat is not None else f"@{self.user}"
+        return chat if self.thread is None else f"{chat}:{self.thread}"
+
+
+class PartText(Message):
+    """One post, in Markdown, already within the platform's limit."""
+
+    text: Text
+    file_name: str | None = None
+    """Post the text as a file of this name."""
+
+
+class Post(Message):
+    """One part, on its way to the platform."""
+
+    delivery_id: DeliveryId
+    part: int
+    """From 1."""
+    of: int
+    attempt: int
+    key: str
+    """The idempotency key: 24 hexadecimal digits, the same for every try of this part."""
+    place: Place
+    body: PartText
+    reply_to: str | None = None
+    maybe_duplicate: bool = False
+    """An earlier try may have been posted, and nothing on the platform can tell."""
+
+
+class ProblemKind(StrEnum):
+    """What went wrong with a try, and so what follows."""
+
+    TRANSIENT = "transient"
+    """Not posted; may work later."""
+    NOT_CONNECTED = "not_connected"
+    """Not posted: there is no connection. Does not count as a failed try."""
+    RATE_LIMITED = "rate_limited"
+    """Not posted; wait as long as the platform says."""
+    TARGET_GONE = "target_gone"
+    """Not posted: the chat is gone, or does not let us in."""
+    REFUSED = "refused"
+    """Not posted, and never will be."""
+    UNKNOWN = "unknown"
+    """Nobody knows whether it was posted."""
+    NEEDS_HUMAN = "needs_human"
+    """Not posted; somebody must do something, such as give a new token."""
+
+
+class Problem(Message):
+    """How a try failed."""
+
+    kind: ProblemKind
+    detail: Text = ""
+    """For the operator; one line, no secrets."""
+    retry_after_s: float | None = None
+    whole_account: bool = False
+    """Of a rate limit: it holds for all chats of the account, not for this one alone."""
+
+
+# ------------------------------------------------------------------ to the platform
+
+
+class SayPost(Message):
+    """Post this now. It was recorded as tried before."""
+
+    kind: Literal["say_post"] = "say_post"
+    post: Post
+    until: float
+    """On the monotonic clock, in seconds: later than this the outbox no longer waits, and it must not go out."""
+
+
+class FindPost(Message):
+    """Look in the chat's recent history whether this was posted."""
+
+    kind: Literal["find_post"] = "find_post"
+    post: Post
+    until: float
+
+
+class ConnectionAsked(Message):
+    """Tell the outbox whether you are connected."""
+
+    kind: Literal["connection_asked"] = "connection_asked"
+
+
+# ------------------------------------------------------------------ to the outbox
+
+
+class SayHeard(Message):
+    """A session wants this said; `at` is when the outbox heard it."""
+
+    kind: Literal["say_heard"] = "say_heard"
+    say: Say
+    at: Instant
+
+
+class PostTaken(Message):
+    """The platform posted a part."""
+
+    kind: Literal["post_taken"] = "post_taken"
+    delivery_id: DeliveryId
+    place: Place
+    part: int
+    attempt: int
+    receipt: Text
+    at: Instant
+
+
+class PostFailed(Message):
+    """A try of a part failed, or nobody knows."""
+
+    kind: Literal["post_failed"] = "post_failed"
+    delivery_id: DeliveryId
+    place: Place
+    part: int
+    attempt: int
+    problem: Problem
+    chance: float
+    """In [0, 1): the jitter of the next wait."""
+    at: Instant
+
+
+class PostLookedUp(Message):
+    """The platform looked for a part; `receipt` is None when it is not there, `problem` says that it could not."""
+
+    kind: Literal["post_looked_up"] = "post_looked_up"
+    delivery_id: DeliveryId
+    place: Place
+    part: int
+    attempt: int
+    receipt: Text | None
+    problem: Problem | None = None
+    chance: float
+    at: Instant
+
+
+class WaitOver(Message):
+    """A place may be posted to again; without a place, the whole account."""
+
+    kind: Literal["wait_over"] = "wait_over"
+    place: Place | None
+    at: Instant
+
+
+class PlatformConnected(Message):
+    """The platform can be spoken to."""
+
+    kind: Literal["platform_connected"] = "platform_connected"
+    lane = Lane.CONTROL
+    at: Instant
+
+
+class PlatformLost(Message):
+    """The platform cannot be spoken to until it is connected again."""
+
+    kind: Literal["platform_lost"] = "platform_lost"
+    lane = Lane.CONTROL
+    at: Instant
+
+
+class PlaceSpoke(Message):
+    """Somebody wrote in this place: it is alive."""
+
+    kind: Literal["place_spoke"] = "place_spoke"
+    place: Place
+    at: Instant
+
+
+OutboxHeard = (
+    SayHeard
+    | PostTaken
+    | PostFailed
+    | PostLookedUp
+    | WaitOver
+    | PlatformConnected
+    | PlatformLost
+    | PlaceSpoke
+)
+
+
+# ------------------------------------------------------------------ to the delivery room
+
+
+class SayTaken(Message):
+    """An outbox has it in its journal; nobody needs to remember it for it any more."""
+
+    kind: Literal["say_taken"] = "say_taken"
+    delivery_id: DeliveryId
+
+
+class OutboxWoke(Message):
+    """An outbox begins a new life and may have lost mail: tell it again what it has not taken."""
+
+    kind: Literal["outbox_woke"] = "outbox_woke"
+    outbox: str
+    """`platform`, or `platform/account`."""
+
+
+# ------------------------------------------------------------------ facts
+
+
+class DeliveryTaken(Message):
+    """A reply is owed to a place, in these parts. In order of these facts, place by place."""
+
+    kind: Literal["delivery_taken"] = "delivery_taken"
+    v: int = 1
+    delivery_id: DeliveryId
+    session_key: SessionKey | None
+    """Who is told of the end; None for the outbox's own notices."""
+    place: Place
+    parts: tuple[PartText, ...]
+    reply_to: str | None = None
+    first: bool = False
+    """Goes before what waits for the place already."""
+    at: Instant
+
+
+class PartTried(Message):
+    """A call with this part is about to be made."""
+
+    kind: Literal["part_tried"] = "part_tried"
+    v: int = 1
+    delivery_id: DeliveryId
+    part: int
+    attempt: int
+    maybe_duplicate: bool = False
+    at: Instant
+
+
+class PartNotTaken(Message):
+    """A try came to nothing, and this is certain."""
+
+    kind: Literal["part_not_taken"] = "part_not_taken"
+    v: int = 1
+    delivery_id: DeliveryId
+    part: int
+    attempt: int
+    problem: Problem
+    counts: bool
+    """Whether it brings the delivery nearer to being given up."""
+    at: Instant
+
+
+class PartUnclear(Message):
+    """Nobody knows whether a try was posted."""
+
+    kind: Literal["part_unclear"] = "part_unclear"
+    v: int = 1
+    delivery_id: DeliveryId
+    part: int
+    attempt: int
+    why: Text
+    at: Instant
+
+
+class LookUpFailed(Message):
+    """The chat's history could not be searched."""
+
+    kind: Literal["look_up_failed"] = "look_up_failed"
+    v: int = 1
+    delivery_id: DeliveryId
+    part: int
+    why: Text
+    at: Instant
+
+
+class PartDelivered(Message):
+    """The platform posted a part."""
+
+    kind: Literal["part_delivered"] = "part_delivered"
+    v: int = 1
+    delivery_id: DeliveryId
+    part: int
+    receipt: Text
+    maybe_duplicate: bool = False
+    """An earlier try of it may stand in the chat too."""
+    at: Instant
+
+
+class DeliveryDone(Message):
+    """All parts are posted, or there was nothing to post."""
+
+    kind: Literal["delivery_done"] = "delivery_done"
+    v: int = 1
+    delivery_id: DeliveryId
+    session_key: SessionKey | None
+    receipt: Text
+    parts: int
+    attempts: int
+    maybe_duplicate: bool
+    taken_at: Instant
+    at: Instant
+
+
+class DeliveryFailed(Message):
+    """A reply was given up; `posted` parts of it stand in the chat."""
+
+    kind: Literal["delivery_failed"] = "delivery_failed"
+    v: int = 1
+    delivery_id: DeliveryId
+    session_key: SessionKey | None
+    why: Text
+    posted: int
+    parts: int
+    attempts: int
+    taken_at: Instant
+    at: Instant
+
+
+class TargetDied(Message):
+    """A place is gone: nothing is sent there until somebody speaks there, or a later try succeeds."""
+
+    kind: Literal["target_died"] = "target_died"
+    v: int = 1
+    place: Place
+    why: Text
+    at: Instant
+
+
+class TargetRevived(Message):
+    """A dead place is alive again."""
+
+    kind: Literal["target_revived"] = "target_revived"
+    v: int = 1
+    place: Place
+    at: Instant
+
+
+class OutboxSettled(Message):
+    """In the stream `outbox-settled:…`: what the outbox's stream holds up to `through` is not needed to wake."""
+
+    kind: Literal["outbox_settled"] = "outbox_settled"
+    v: int = 1
+    through: int
+    """Sequence number in the outbox's stream."""
+    dead: tuple[TargetDied, ...]
+    """The places that were dead then."""
+    at: Instant
+
+
+DeliveryFact = Annotated[
+    DeliveryTaken
+    | PartTried
+    | PartNotTaken
+    | PartUnclear
+    | LookUpFailed
+    | PartDelivered
+    | DeliveryDone
+    | DeliveryFailed
+    | TargetDied
+    | TargetRevived
+    | OutboxSettled,
+    Field(discriminator="kind"),
+]
