@@ -26,7 +26,10 @@ IN_FLIGHT = 200
 
 async def starts(times: int) -> tuple[float, float]:
     """Return the median of start-up seconds and of idle megabytes; no model is configured or near."""
-    settings = {"model": {"provider": "none"}, "providers": {"none": {"base_url": "http://127.0.0.1:9/v1"}}}
+    settings = {
+        "model": {"provider": "none", "name": "none"},
+        "providers": {"none": {"base_url": "http://127.0.0.1:9/v1"}},
+    }
     seconds, sizes = [], []
     for _ in range(times):
         async with callboard(settings) as board:

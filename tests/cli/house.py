@@ -13,6 +13,7 @@ from actors.console.cli.invocation import Invocation
 from actors.console.server import ConsoleServer
 from actors.errors import StartError
 from actors.redaction import Redactor
+from messages.gateway import StatusReport
 from messages.settings import Settings
 from tests.fakes.desk import FakeDesk
 
@@ -51,6 +52,9 @@ class DeskHouse:
 
     def login_url(self) -> str:
         return self._server.login_url()
+
+    def status(self) -> StatusReport:
+        return self.desk.status()
 
     async def stop(self) -> None:
         await self._server.stop()

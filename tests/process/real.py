@@ -59,11 +59,11 @@ class Program:
         """Start it and wait until it is ready."""
         process = await self.launch()
         async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as http:
-            while not await self._is_ready(http, process.pid):
+            while not await self.is_ready(http, process.pid):
                 assert process.returncode is None, self.errors()
                 await asyncio.sleep(0.02)
 
-    async def _is_ready(self, http: aiohttp.ClientSession, pid: int) -> bool:
+    async def is_ready(self, http: aiohttp.ClientSession, pid: int) -> bool:
         try:
             run = json.loads((self.home / "run.json").read_text())
             if run["pid"] != pid:

@@ -4,17 +4,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
 from actors.clock import Clock
-from actors.console.cli.client import ControlClient
 from actors.console.cli.invocation import CommandFailedError, House, Invocation, make_home
 from actors.console.cli.running import RunningProcess, find_running, said_to_run
 from actors.errors import StartError
 from actors.logs import set_up_logs
 from actors.redaction import Redactor
 from actors.settings_file import secrets_in, secrets_of_environment
+
+if TYPE_CHECKING:
+    from actors.console.cli.client import ControlClient
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +26,7 @@ log = structlog.get_logger(__name__)
 class Attached:
     """A way to a house."""
 
-    client: ControlClient
+    client: "ControlClient"
     running: RunningProcess | None
     """The process that we joined; None when the house is our own and ends with us."""
 
@@ -87,6 +90,8 @@ async def own_house(
 @asynccontextmanager
 async def attached(invocation: Invocation, clock: Clock) -> AsyncIterator[Attached]:
     """Join the running process; when there is none, start a house of our own without a TCP port."""
+    from actors.console.cli.client import ControlClient  # noqa: PLC0415 `run` needs no HTTP client
+
     home = invocation.home
     running = find_running(home)
     if running is not None:

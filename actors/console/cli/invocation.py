@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from actors.clock import Clock
     from actors.redaction import Redactor
     from actors.settings_file import LoadedSettings
+    from messages.gateway import StatusReport
     from messages.settings import Settings
 
 
@@ -54,6 +55,8 @@ class House(Protocol):
         ...
 
     def login_url(self) -> str: ...
+
+    def status(self) -> "StatusReport": ...
 
     async def stop(self) -> None: ...
 

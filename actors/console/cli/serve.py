@@ -8,7 +8,6 @@ import structlog
 
 from actors.clock import WallClock
 from actors.console.cli.attach import own_house
-from actors.console.cli.client import ApiFailureError, ControlClient, NotRunningError
 from actors.console.cli.invocation import ExitCode, House, Invocation
 from actors.console.cli.running import find_running
 from actors.errors import StartError
@@ -29,13 +28,7 @@ async def serve(invocation: Invocation) -> int:
     stop = asyncio.Event()
     _listen_for_signals(invocation, stop)
     async with own_house(invocation, clock, serve_tcp=True, quiet=False) as house:
-        async with ControlClient(lambda: house.socket, clock) as client:
-            try:
-                status = await client.status()
-            except (NotRunningError, ApiFailureError) as error:
-                log.warning("the status could not be read at the start", error=str(error))
-                status = None
-        invocation.out(welcome(house, status))
+        invocation.out(welcome(house, house.status()))
         await stop.wait()
         invocation.note("Stopping: turns that run may finish; a second signal quits at once.")
     invocation.note("Stopped.")
@@ -56,17 +49,15 @@ def _listen_for_signals(invocation: Invocation, stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, heard, number)
 
 
-def welcome(house: House, status: StatusReport | None) -> str:
+def welcome(house: House, status: StatusReport) -> str:
     """Return what the operator sees first: where to open it, and what answers."""
-    lines = ["", f"  Callboard {status.version} is up." if status else "  Callboard is up.", ""]
+    lines = ["", f"  Callboard {status.version} is up.", ""]
     lines += [f"  Open    {house.login_url()}", "          (this link works once and within ten minutes)"]
     lines += [f"  API     {house.url}/v1   docs/http-api.md tells how to call it"]
-    if status is not None:
-        lines += [
-            f"  Model   {line}" if n == 0 else f"          {line}"
-            for n, line in enumerate(model_lines(status))
-        ]
-        lines += [f"  Data    {status.home}"]
+    lines += [
+        f"  Model   {line}" if n == 0 else f"          {line}" for n, line in enumerate(model_lines(status))
+    ]
+    lines += [f"  Data    {status.home}"]
     lines += ["  Stop    Ctrl-C", ""]
     return "\n".join(lines)
 

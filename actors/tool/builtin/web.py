@@ -1,8 +1,6 @@
 """Read what is on the web."""
 
-
 from actors.tool.addresses import public, public_or_private
-from actors.tool.fetch import Fetcher
 from actors.tool.run import ToolOutput, ToolRun
 from actors.tool.spec import tool
 from messages.blocks import ToolStatus
@@ -22,6 +20,8 @@ async def fetch_url(run: ToolRun, url: str, headers: dict[str, str] | None = Non
         url: With http:// or https://.
         headers: To send along, such as Accept; not passed on to another host.
     """
+    from actors.tool.fetch import Fetcher  # noqa: PLC0415 its HTTP client costs 8 MB, and many never fetch
+
     fetcher = Fetcher(public_or_private if run.settings.private_network else public)
     page = await fetcher.fetch(url, headers)
     about = f"[{page.status}, {page.content_type}, from {page.url}]"
