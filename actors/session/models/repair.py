@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.session.models.calls import parse_arguments
 from actors.session.models.images import Pictures
+from actors.tool.arguments import ArgumentsError, parse_arguments
 from messages.base import clean_text
 from messages.blocks import (
     AssistantEntry,
@@ -184,8 +184,9 @@ def wire_name(name: str) -> str:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    parsed = parse_arguments(text, has_required=False)
-    if isinstance(parsed, str):
+    try:
+        parsed = parse_arguments(text)
+    except ArgumentsError:
         return {"unreadable_arguments": text}
     cleaned: dict[str, Any] = clean_json(parsed)
     return cleaned
