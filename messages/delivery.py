@@ -24,6 +24,11 @@ class Place(Message):
     user: str | None = None
     """Of a direct message whose chat has no id of its own; None where `chat` is set."""
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Place):
+            return NotImplemented
+        return (self.chat, self.thread, self.user) == (other.chat, other.thread, other.user)
+
     def __hash__(self) -> int:
         return hash((self.chat, self.thread, self.user))
 
@@ -97,7 +102,7 @@ class SayPost(Message):
     kind: Literal["say_post"] = "say_post"
     post: Post
     until: float
-    """On the monotonic clock, in seconds: later than this the outbox no longer waits, and it must not go out."""
+    """On the monotonic clock, in seconds: later than this it must not go out any more."""
 
 
 class FindPost(Message):

@@ -262,7 +262,7 @@ class _Splitter:
         if now is not None and later is not None:
             seen.code_line = end
 
-    def _cut(  # noqa: PLR0913 the whole situation at the line that does not fit
+    def _cut(
         self,
         start: int,
         at: int,
@@ -287,7 +287,7 @@ class _Splitter:
             return max(places), None
         return max(_character_end(self._text, start, room), start + 1), None
 
-    def _cut_code(  # noqa: PLR0913 the same
+    def _cut_code(
         self, start: int, at: int, budget: int, now: Fence, seen: _Seen, fence: Fence | None
     ) -> tuple[int, Fence | None]:
         block = seen.block if seen.block is not None and seen.block > start else None

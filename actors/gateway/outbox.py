@@ -1,0 +1,465 @@
+"""An outbox's rules: what is owed to the chats of one account, and what is done about it. Pure.
+
+A place (a chat, or a thread in it) has a queue; its first delivery is being posted,
+part by part. One call per place at a time, `at_once` calls per account.
+
+    the first delivery's part         what happens
+    -------------------------------   ----------------------------------------------------
+    not tried yet, or not taken       PartTried, call
+    tried, and nobody knows           with an idempotency key that still holds: PartTried, call
+                                      with history: look; found: PartDelivered, else call again
+                                      with neither: once more, or given up, as the settings say
+    taken                             PartDelivered, then the next part, or DeliveryDone
+    transient, needs a human          PartNotTaken, wait with backoff, again; given up after `attempts`
+    rate limited                      PartNotTaken, wait as told; others go on
+    target gone                       TargetDied; all that waits for the place fails
+    refused                           DeliveryFailed, and a notice in its place
+
+A part that is delivered is never sent again: what is tried again is a part. After a
+crash a part that was tried and has no outcome is one of which nobody knows.
+
+Facts are recorded. Notes (`Note`) say what is true of this life alone: connected,
+calls under way, waits; they are folded by the same `apply`, and a new life begins
+without them.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import assert_never
+
+from actors.gateway.chunks import split
+from actors.gateway.outbox_state import (
+    Called,
+    ConnectionChanged,
+    Ending,
+    Fact,
+    Note,
+    Outbox,
+    Owed,
+    Returned,
+    Under,
+    WaitBegan,
+    WaitEnded,
+    apply,
+    ending_of,
+)
+from actors.gateway.parts import OutboxRules, parts_of
+from messages import delivery as d
+from messages.gateway import Say
+from messages.ids import DeliveryId, SessionKey
+
+PROBE_AFTER = timedelta(hours=6)
+"""A dead place is tried again by what is owed to it so long after its death."""
+
+NOTICE = "(An answer could not be delivered here: {why})"
+NOTICE_REST = "(The rest of this answer could not be delivered: {why})"
+
+LONGEST_WHY = 300
+HUMAN_WAIT_S = 60.0
+
+
+# ------------------------------------------------------------------ effects
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Post a part."""
+
+    post: d.Post
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look for a part in the chat's history."""
+
+    post: d.Post
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Say `WaitOver` after so many seconds."""
+
+    place: d.Place | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TellSession:
+    """Tell a session how its reply ended."""
+
+    key: SessionKey
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class TellTaken:
+    """Tell the delivery room that this is in our journal."""
+
+    delivery_id: DeliveryId
+
+
+@dataclass(frozen=True, slots=True)
+class ReportIncident:
+    """Tell the operator."""
+
+    what: str
+    detail: str
+
+
+Effect = Call | Look | Wait | TellSession | TellTaken | ReportIncident
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is now true, and what should be done about it. `notes` are folded, never recorded."""
+
+    facts: tuple[Fact, ...]
+    effects: tuple[Effect, ...]
+    state: Outbox
+    """The state with all of it folded in, notes too."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    state: Outbox
+    rules: OutboxRules
+    at: datetime
+    facts: list[Fact] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    def say(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        self.state = apply(self.state, fact)
+
+    def note(self, note: Note) -> None:
+        self.state = apply(self.state, note)
+
+    def do(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+
+def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
+    """Say what is now true and what should be done about it. Changes nothing."""
+    draft = _Draft(state, rules, heard.at)
+    match heard:
+        case d.SayHeard():
+            _take(draft, heard.say)
+        case d.PostTaken():
+            _taken(draft, heard)
+        case d.PostFailed():
+            _failed(draft, heard)
+        case d.PostLookedUp():
+            _looked_up(draft, heard)
+        case d.WaitOver():
+            draft.note(WaitEnded(heard.place))
+        case d.PlatformConnected():
+            draft.note(ConnectionChanged(connected=True))
+        case d.PlatformLost():
+            draft.note(ConnectionChanged(connected=False))
+        case d.PlaceSpoke():
+            _revive(draft, heard.place)
+        case _:
+            assert_never(heard)
+    _pump(draft)
+    return Decision(tuple(draft.facts), tuple(draft.effects), draft.state)
+
+
+# ------------------------------------------------------------------ taking
+
+
+def _take(draft: _Draft, say: Say) -> None:
+    ending = draft.state.ending(say.delivery_id)
+    if ending is not None:
+        draft.do(TellSession(say.session_key, ending))
+        draft.do(TellTaken(say.delivery_id))
+        return
+    if say.delivery_id in draft.state.owed:
+        draft.do(TellTaken(say.delivery_id))
+        return
+    place = place_of(say)
+    draft.say(
+        d.DeliveryTaken(
+            delivery_id=say.delivery_id,
+            session_key=say.session_key,
+            place=place,
+            parts=parts_of(say, draft.rules),
+            reply_to=say.reply_to,
+            at=draft.at,
+        )
+    )
+    draft.do(TellTaken(say.delivery_id))
+    owed = draft.state.owed[say.delivery_id]
+    death = draft.state.dead.get(place)
+    if not owed.taken.parts:
+        silent = any(part.text.strip() for part in say.parts)
+        _end(draft, owed, "silent" if silent else "empty")
+    elif death is not None and draft.at - death.at < PROBE_AFTER:
+        _give_up(draft, owed, f"nothing is sent to {place}: {death.why}", notice=False)
+
+
+def place_of(say: Say) -> d.Place:
+    """Say where a reply goes within the account."""
+    origin = say.origin
+    chat = origin.chat or None
+    return d.Place(chat=chat, thread=origin.thread or None, user=None if chat else origin.user)
+
+
+# ------------------------------------------------------------------ trying
+
+
+def _pump(draft: _Draft) -> None:
+    """Begin what may begin: one call per place, `at_once` in all."""
+    while True:
+        state = draft.state
+        free = state.connected and None not in state.waiting and len(state.under_way) < draft.rules.at_once
+        if not free or not state.ready:
+            return
+        place = next(iter(state.ready))
+        _go_on(draft, place, state.owed[state.queues[place][0]])
+
+
+def _go_on(draft: _Draft, place: d.Place, owed: Owed) -> None:
+    rules = draft.rules
+    if owed.part > len(owed.taken.parts):
+        _end(draft, owed, "erased")  # its session's history was deleted, and its texts with it
+        return
+    if owed.tried:  # by an earlier life, or the connection went: nobody knows
+        draft.say(_unclear(owed, "interrupted", draft.at))
+        owed = draft.state.owed[owed.taken.delivery_id]
+    if owed.unclear == 0 or _key_holds(owed, rules, draft.at):
+        _try(draft, place, owed, maybe_duplicate=False)
+    elif rules.history:
+        post = _post(owed, owed.attempt, maybe_duplicate=False)
+        draft.note(Called(place, Under(owed.taken.delivery_id, owed.part, owed.attempt)))
+        draft.do(Look(post))
+    elif rules.unknown_outcome == "send_again" and owed.unclear < 2:
+        _try(draft, place, owed, maybe_duplicate=True)
+    else:
+        _give_up(draft, owed, "nobody knows whether it was posted")
+
+
+def _key_holds(owed: Owed, rules: OutboxRules, at: datetime) -> bool:
+    if not rules.idempotency_key:
+        return False
+    if rules.key_valid_s is None or owed.tried_at is None:
+        return True
+    return (at - owed.tried_at).total_seconds() < rules.key_valid_s
+
+
+def _try(draft: _Draft, place: d.Place, owed: Owed, *, maybe_duplicate: bool) -> None:
+    attempt, delivery_id = owed.attempt + 1, owed.taken.delivery_id
+    draft.say(
+        d.PartTried(
+            delivery_id=delivery_id,
+            part=owed.part,
+            attempt=attempt,
+            maybe_duplicate=maybe_duplicate,
+            at=draft.at,
+        )
+    )
+    draft.note(Called(place, Under(delivery_id, owed.part, attempt)))
+    draft.do(Call(_post(owed, attempt, maybe_duplicate=maybe_duplicate)))
+
+
+def _post(owed: Owed, attempt: int, *, maybe_duplicate: bool) -> d.Post:
+    taken = owed.taken
+    return d.Post(
+        delivery_id=taken.delivery_id,
+        part=owed.part,
+        of=len(taken.parts),
+        attempt=attempt,
+        key=key_of_part(taken.delivery_id, owed.part),
+        place=taken.place,
+        body=taken.parts[owed.part - 1],
+        reply_to=taken.reply_to if owed.part == 1 else None,
+        maybe_duplicate=maybe_duplicate,
+    )
+
+
+def key_of_part(delivery_id: DeliveryId, part: int) -> str:
+    """Name one part of one delivery towards the platform: 24 hexadecimal digits."""
+    return blake2b(f"{delivery_id}\0{part}".encode(), digest_size=12).hexdigest()
+
+
+# ------------------------------------------------------------------ outcomes
+
+
+def _current(draft: _Draft, heard: d.PostTaken | d.PostFailed | d.PostLookedUp) -> Owed | None:
+    """Note that a call came back; return the delivery if the answer is about the part that is next."""
+    under = draft.state.under_way.get(heard.place)
+    if under == Under(heard.delivery_id, heard.part, heard.attempt):
+        draft.note(Returned(heard.place))
+    owed = draft.state.owed.get(heard.delivery_id)
+    return owed if owed is not None and owed.part == heard.part else None
+
+
+def _taken(draft: _Draft, heard: d.PostTaken) -> None:
+    owed = _current(draft, heard)  # of an earlier try, too: a receipt that comes late is welcome
+    if owed is not None:
+        _delivered(draft, owed, heard.receipt)
+
+
+def _delivered(draft: _Draft, owed: Owed, receipt: str) -> None:
+    delivery_id = owed.taken.delivery_id
+    others = owed.doubt - 1  # tries of which nobody knows, besides the one that is known now
+    twice = others > 0 and not _key_holds(owed, draft.rules, draft.at)
+    draft.say(
+        d.PartDelivered(
+            delivery_id=delivery_id, part=owed.part, receipt=receipt, maybe_duplicate=twice, at=draft.at
+        )
+    )
+    if owed.taken.place in draft.state.dead:
+        draft.say(d.TargetRevived(place=owed.taken.place, at=draft.at))
+    if twice:
+        draft.do(ReportIncident("maybe_duplicate", f"{delivery_id}, part {owed.part}, to {owed.taken.place}"))
+    owed = draft.state.owed[delivery_id]
+    if owed.part > len(owed.taken.parts):
+        _end(draft, owed, " ".join(owed.receipts))
+
+
+def _failed(draft: _Draft, heard: d.PostFailed) -> None:
+    owed = _current(draft, heard)
+    if owed is None or owed.attempt != heard.attempt or not owed.tried:
+        return  # a try that counts no more
+    place, problem = owed.taken.place, heard.problem
+    why = f"{problem.kind.value}: {problem.detail}".strip(": ")[:LONGEST_WHY]
+    if problem.kind is d.ProblemKind.UNKNOWN:
+        draft.say(_unclear(owed, why, draft.at))
+        draft.do(ReportIncident("unclear", f"{owed.taken.delivery_id}, part {owed.part}, to {place}: {why}"))
+        _wait(draft, place, draft.rules.backoff.wait(owed.unclear + 1, heard.chance))
+        return
+    draft.say(
+        d.PartNotTaken(
+            delivery_id=heard.delivery_id,
+            part=heard.part,
+            attempt=heard.attempt,
+            problem=problem.model_copy(update={"detail": problem.detail[:LONGEST_WHY]}),
+            counts=problem.kind is d.ProblemKind.TRANSIENT,
+            at=draft.at,
+        )
+    )
+    _follow(draft, draft.state.owed[heard.delivery_id], heard, why)
+
+
+def _follow(draft: _Draft, owed: Owed, heard: d.PostFailed, why: str) -> None:
+    place, problem, backoff = owed.taken.place, heard.problem, draft.rules.backoff
+    match problem.kind:
+        case d.ProblemKind.TRANSIENT if owed.failures >= draft.rules.attempts:
+            _give_up(draft, owed, f"given up after {owed.failures} tries: {why}")
+        case d.ProblemKind.TRANSIENT:
+            _wait(draft, place, max(backoff.wait(owed.failures, heard.chance), problem.retry_after_s or 0.0))
+        case d.ProblemKind.NOT_CONNECTED:
+            _wait(draft, place, backoff.wait(1, heard.chance))
+        case d.ProblemKind.RATE_LIMITED:
+            told = problem.retry_after_s
+            seconds = told if told is not None else backoff.wait(owed.attempt, heard.chance)
+            _wait(draft, None if problem.whole_account else place, seconds)
+        case d.ProblemKind.NEEDS_HUMAN:
+            draft.do(ReportIncident("needs_human", why))
+            _wait(draft, None, HUMAN_WAIT_S)
+        case d.ProblemKind.TARGET_GONE:
+            _die(draft, place, why)
+        case d.ProblemKind.REFUSED:
+            _give_up(draft, owed, why)
+        case d.ProblemKind.UNKNOWN:
+            raise AssertionError("an unknown outcome was handled before")
+        case _:
+            assert_never(problem.kind)
+
+
+def _looked_up(draft: _Draft, heard: d.PostLookedUp) -> None:
+    owed = _current(draft, heard)
+    if owed is None or owed.attempt != heard.attempt or owed.tried:
+        return
+    if heard.receipt is not None:
+        _delivered(draft, owed, heard.receipt)
+    elif heard.problem is not None:
+        why = f"{heard.problem.kind.value}: {heard.problem.detail}"[:LONGEST_WHY]
+        if heard.problem.kind is not d.ProblemKind.NOT_CONNECTED:
+            draft.say(d.LookUpFailed(delivery_id=heard.delivery_id, part=heard.part, why=why, at=draft.at))
+            owed = draft.state.owed[heard.delivery_id]
+        if owed.failures >= draft.rules.attempts:
+            _give_up(draft, owed, "nobody knows whether it was posted, and the history cannot be searched")
+        else:
+            seconds = draft.rules.backoff.wait(max(owed.failures, 1), heard.chance)
+            _wait(draft, heard.place, max(seconds, heard.problem.retry_after_s or 0.0))
+    elif owed.unclear >= draft.rules.attempts:
+        _give_up(draft, owed, "nobody knows whether it was posted")
+    else:
+        _try(draft, heard.place, owed, maybe_duplicate=True)
+
+
+def _wait(draft: _Draft, place: d.Place | None, seconds: float) -> None:
+    draft.note(WaitBegan(place))
+    draft.do(Wait(place, max(seconds, 0.0)))
+
+
+def _unclear(owed: Owed, why: str, at: datetime) -> d.PartUnclear:
+    return d.PartUnclear(
+        delivery_id=owed.taken.delivery_id, part=owed.part, attempt=owed.attempt, why=why, at=at
+    )
+
+
+# ------------------------------------------------------------------ ends
+
+
+def _end(draft: _Draft, owed: Owed, receipt: str) -> None:
+    taken = owed.taken
+    done = d.DeliveryDone(
+        delivery_id=taken.delivery_id,
+        session_key=taken.session_key,
+        receipt=receipt,
+        parts=len(taken.parts),
+        attempts=owed.attempts,
+        maybe_duplicate=owed.maybe_duplicate,
+        taken_at=taken.at,
+        at=draft.at,
+    )
+    draft.say(done)
+    if taken.session_key is not None:
+        draft.do(TellSession(taken.session_key, ending_of(done)))
+
+
+def _give_up(draft: _Draft, owed: Owed, why: str, *, notice: bool = True) -> None:
+    """End a delivery that cannot be made; say so to its session, to the operator and in the chat."""
+    taken, posted = owed.taken, len(owed.receipts)
+    failed = d.DeliveryFailed(
+        delivery_id=taken.delivery_id,
+        session_key=taken.session_key,
+        why=why,
+        posted=posted,
+        parts=len(taken.parts),
+        attempts=owed.attempts,
+        taken_at=taken.at,
+        at=draft.at,
+    )
+    draft.say(failed)
+    draft.do(ReportIncident("dead_letter", f"{taken.delivery_id} to {taken.place}: {why}"))
+    if taken.session_key is None:
+        return  # a notice that cannot be delivered is not announced by another
+    draft.do(TellSession(taken.session_key, ending_of(failed)))
+    if notice:
+        text = (NOTICE_REST if posted else NOTICE).format(why=why)
+        chunks = split(text, draft.rules.limit, draft.rules.unit, draft.rules.render)
+        draft.say(
+            d.DeliveryTaken(
+                delivery_id=DeliveryId(f"{taken.delivery_id}/undelivered"),
+                session_key=None,
+                place=taken.place,
+                parts=tuple(d.PartText(text=chunk.text) for chunk in chunks),
+                first=True,
+                at=draft.at,
+            )
+        )
+
+
+def _die(draft: _Draft, place: d.Place, why: str) -> None:
+    draft.say(d.TargetDied(place=place, why=why, at=draft.at))
+    for delivery_id in draft.state.queues.get(place, ()):
+        _give_up(draft, draft.state.owed[delivery_id], why, notice=False)
+
+
+def _revive(draft: _Draft, place: d.Place) -> None:
+    if place in draft.state.dead:
+        draft.say(d.TargetRevived(place=place, at=draft.at))

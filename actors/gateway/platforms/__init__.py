@@ -1,0 +1,1 @@
+"""The chat platforms that are part of the product; see `actors.gateway.registry`."""

@@ -1,0 +1,142 @@
+"""Splitting: nothing is lost, nothing is too long, code stays code."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from actors.gateway.chunks import Chunk, Fence, Unit, between_characters, fence_after, measure, split
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "word ",
+        "\n",
+        "\n\n",
+        "```\n",
+        "```python\n",
+        "~~~~ x\n",
+        "~~~\n",
+        "    ",
+        "> ",
+        "👩\u200d👩\u200d👧",
+        "é",
+        "日本語",
+        "🇩🇪🇫🇷",
+        "x" * 40,
+        "\r\n",
+        "a_b*c",
+        "line of code = 1\n",
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map("".join))
+
+
+def shown(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(TEXTS, st.integers(16, 90), st.sampled_from(Unit))
+@example("```" + "x" * 50 + "\n" + "y" * 100, 16, Unit.CHARACTERS)
+@example("`" * 60 + "\n" + "code\n" * 9, 20, Unit.CHARACTERS)
+def test_whatever_the_text_nothing_is_lost_or_too_long(text: str, limit: int, unit: Unit) -> None:
+    chunks = split(text, limit, unit)
+    assert all(measure(chunk.text, unit) <= limit for chunk in chunks)
+    assert all(chunk.body.strip() for chunk in chunks)
+    assert shown("".join(chunk.body for chunk in chunks)) == shown(text)
+
+
+def open_at_the_end(chunk: Chunk) -> Fence | None:
+    fence = None
+    for line in chunk.text.splitlines(keepends=True):
+        fence = fence_after(line, fence)
+    return fence
+
+
+@given(TEXTS, st.integers(40, 90))
+@example("          ```00000000000000", 40)
+def test_no_chunk_leaves_a_code_block_open(text: str, limit: int) -> None:
+    for chunk in split(text, limit):
+        fence = open_at_the_end(chunk)
+        if fence is not None:  # only where its two marks alone are longer than a post
+            assert len(fence.opening + fence.closing) > limit, chunk
+
+
+def test_D01_a_code_block_as_long_as_the_limit_still_fits_with_its_added_fences() -> None:
+    code = "\n".join(f"x{i} = {i}" for i in range(300))[:1995]
+    text = f"Here it is:\n\n```python\n{code}\n```\n\nDone."
+    chunks = split(text, 2000)
+    assert all(len(chunk.text) <= 2000 for chunk in chunks)
+    assert all(chunk.text.count("```") % 2 == 0 for chunk in chunks)
+    assert "".join(chunk.body for chunk in chunks) == text
+
+
+def test_D01_one_line_of_code_longer_than_a_post() -> None:
+    code = "x" * 1995
+    chunks = split(f"Look: \n```python\n{code}\n```\nDone.", 2000)
+    assert all(len(chunk.text) <= 2000 and chunk.text.count("```") % 2 == 0 for chunk in chunks)
+    inside = "".join(c.body for c in chunks).split("```python\n")[1].split("\n```")[0]
+    assert inside == code
+
+
+def test_D03_a_long_tilde_block_with_backticks_inside() -> None:
+    rows = [f"row {n}: value" for n in range(300)]
+    rows[150] = "```"
+    text = "~~~text\n" + "\n".join(rows) + "\n~~~\n"
+    chunks = split(text, 2000)
+    assert len(chunks) > 2
+    assert "".join(c.body for c in chunks) == text
+    for chunk in chunks[1:]:
+        assert chunk.before == "~~~text\n"
+    for chunk in chunks[:-1]:
+        assert chunk.after == "~~~"
+        assert chunk.body.endswith("\n")
+    assert all(len(chunk.text) <= 2000 for chunk in chunks)
+
+
+def test_a_code_block_that_fits_is_kept_whole() -> None:
+    code = "```js\n" + "let a = 1;\n" * 10 + "```\n"
+    chunks = split("intro " * 12 + "\n" + code + "outro", 150)
+    assert [code in chunk.text for chunk in chunks].count(True) == 1
+    assert not any(chunk.before for chunk in chunks)
+
+
+def test_paragraphs_before_lines_before_words() -> None:
+    assert [c.body for c in split("aaaa bbbb cccc\n\ndddd eeee", 20)] == ["aaaa bbbb cccc\n\n", "dddd eeee"]
+    assert [c.body for c in split("aaaa bbbb cccc\ndddd eeee", 20)] == ["aaaa bbbb cccc\n", "dddd eeee"]
+    assert [c.body for c in split("aaaa bbbb cccc dddd eeee", 20)] == ["aaaa bbbb cccc dddd ", "eeee"]
+
+
+def test_characters_stay_whole() -> None:
+    family = "👩‍👩‍👧"
+    for chunk in split("x" * 14 + family * 9, 16, Unit.UTF16):
+        assert not chunk.body.startswith(("\u200d", "👩‍👧")) or chunk.body.startswith(family)
+    flags = "🇩🇪🇫🇷"
+    assert not between_characters(flags, 1)
+    assert between_characters(flags, 2)
+    assert not between_characters("e\u0301", 1)
+    assert not between_characters("\r\n", 1)
+
+
+def test_units() -> None:
+    assert measure("a😀é", Unit.CHARACTERS) == 3
+    assert measure("a😀é", Unit.UTF16) == 4
+    assert measure("a😀é", Unit.BYTES) == 7
+
+
+def test_what_counts_is_what_the_renderer_makes_of_it() -> None:
+    def escaped(text: str) -> str:
+        return text.replace(".", "\\.")
+
+    chunks = split("a.b.c. " * 40, 60, render=escaped)
+    assert all(len(escaped(c.text)) <= 60 for c in chunks)
+    assert "".join(c.body for c in chunks) == "a.b.c. " * 40
+
+
+def test_nothing_is_made_of_nothing() -> None:
+    assert split("", 100) == ()
+    assert split(" \n\n ", 100) == ()
+
+
+def test_a_mistaken_limit() -> None:
+    with pytest.raises(ValueError, match="limit of 3"):
+        split("x", 3)
