@@ -14,6 +14,7 @@ from messages.settings import StoreSettings
 from messages.system import IncidentHappened
 from store.journal import JournalUnavailableError
 from store.store import Store
+from tests.fakes.clock import ManualClock
 
 STREAM = StreamId("system")
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -30,23 +31,47 @@ def limit_files_to(size: int) -> None:
 
 
 async def main() -> None:
-    path = Path(sys.argv[1])
-    store = Store.open(path, StoreSettings(), WallClock())
+    path, clock = Path(sys.argv[1]), ManualClock()
+    store = Store.open(path, StoreSettings(), clock)
+    reports: list[str] = []
+    store.report_to(lambda what, _detail: reports.append(what))
+    await store.start()
     limit_files_to(700_000)
-    acknowledged = refused = 0
-    for _ in range(200):
-        try:
-            await store.journal.append(STREAM, acknowledged, [incident("x" * 5000)])
-        except JournalUnavailableError:
-            refused += 1
-            limit_files_to(UNLIMITED)
-        else:
-            acknowledged += 1
+    acknowledged = 0
+    while store.problem is None:
+        waiting = asyncio.ensure_future(store.journal.append(STREAM, acknowledged, [incident("x" * 5000)]))
+        while not waiting.done() and store.problem is None:
+            await asyncio.sleep(0.001)
+        acknowledged += waiting.done()
+    problem, refused = store.problem, 0
+    while not waiting.done():  # nobody makes room
+        await clock.advance(1.0)
+        await asyncio.sleep(0.01)
+    refused += isinstance(waiting.exception(), JournalUnavailableError)
+    await clock.advance(1.0)  # nothing waits any more, and the disk says that it has room
+    assert store.problem is None
+    waiting = asyncio.ensure_future(store.journal.append(STREAM, acknowledged, [incident("x" * 5000)]))
+    while store.problem is None:  # there is none after all
+        await asyncio.sleep(0.001)
+    await clock.advance(1.0)
+    limit_files_to(UNLIMITED)
+    while not waiting.done():  # somebody has
+        await clock.advance(1.0)
+        await asyncio.sleep(0.01)
+    acknowledged += waiting.result()[0].seq == acknowledged + 1
     read = len(await store.journal.read(STREAM))
+    found = {
+        "problem": problem,
+        "refused": refused,
+        "acknowledged": acknowledged,
+        "read": read,
+        "reports": reports,
+        "afterwards": store.problem,
+    }
     await store.close()
     again = Store.open(path, StoreSettings(), WallClock())
-    found = {"refused": refused, "acknowledged": acknowledged, "read": read}
-    sys.stdout.write(json.dumps({**found, "read_after_opening_again": len(await again.journal.read(STREAM))}))
+    found["read_after_opening_again"] = len(await again.journal.read(STREAM))
+    sys.stdout.write(json.dumps(found))
     await again.close()
 
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,22 @@ from tests.store.test_store import AT
 
 SETTINGS = StoreSettings()
 SYSTEM = StreamId("system")
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from actors.clock import WallClock
+from messages.settings import StoreSettings
+from store.store import Store, StoreOpenError
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    Store.open(Path(sys.argv[1]), StoreSettings(), WallClock())
+except StoreOpenError as error:
+    print(error)
+    raise SystemExit(3)
+"""
 
 HOLDER = """
 import asyncio, sys
@@ -123,6 +140,29 @@ def test_a_folder_without_rights(tmp_path: Path, mode: int) -> None:
     assert "data folder" in refusal(folder / "callboard.duckdb").what
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("mode", [0o500, 0o555, 0o700])
+def test_a_folder_that_belongs_to_somebody_else(mode: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="callboard-test-") as place:
+        folder = Path(place) / "home"
+        asyncio.run(written(folder / "callboard.duckdb"))
+        before = (folder / "callboard.duckdb").read_bytes()
+        Path(place).chmod(0o755)
+        folder.chmod(mode)
+        child = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, folder / "callboard.duckdb"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (child.returncode, child.stderr) == (3, "")
+        assert child.stdout.startswith(f"The data folder {folder} cannot be ")
+        assert len(child.stdout.splitlines()) == 1
+        assert sorted(file.name for file in folder.iterdir()) == ["callboard.duckdb", "callboard.mark"]
+        assert (folder / "callboard.duckdb").read_bytes() == before
+
+
 def test_a_folder_in_the_place_of_the_file(path: Path) -> None:
     path.mkdir()
     assert "is a folder" in refusal(path).what
@@ -169,7 +209,9 @@ async def test_a_migration_keeps_what_was_there_and_a_copy(path: Path) -> None:
     connection = open_database(path, SETTINGS, steps)
     assert connection.execute("SELECT life, event, host FROM lives").fetchall() == [("l", "stopped", None)]
     assert connection.execute("FROM pets").fetchall() == [("cat",)]
-    assert connection.execute("FROM meta").fetchall() == [("schema_version", "3")]
+    assert connection.execute("FROM meta WHERE name = 'schema_version'").fetchall() == [
+        ("schema_version", "3")
+    ]
     connection.close()
     again = open_database(path, SETTINGS, steps)  # once is enough
     assert again.execute("FROM pets").fetchall() == [("cat",)]
@@ -182,7 +224,7 @@ async def test_a_failed_migration_leaves_the_file_as_it_was(path: Path) -> None:
     for _ in range(2):
         with pytest.raises(StoreOpenError, match=r"from schema version 1 to 2: .*unknown"):
             open_database(path, SETTINGS, steps)
-        assert sorted(file.name for file in path.parent.iterdir()) == ["callboard.duckdb"]
+        assert sorted(file.name for file in path.parent.iterdir()) == ["callboard.duckdb", "callboard.mark"]
     assert await intact(path)
 
 
