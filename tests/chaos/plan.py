@@ -1,0 +1,121 @@
+"""What a chaos run will do, all of it from one number: who says what in which life, and how each life ends.
+
+The same seed makes the same plan. What the machine makes of it, in which millisecond a
+kill falls, differs from run to run; that is why there are many.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Account = Literal["web", "keyed", "looked", "bare"]
+"""`web` is the HTTP API. The others are accounts of the bridge: with an idempotency key; with a history
+that can be searched; with neither."""
+
+NAMED_POINTS = (
+    "before:append",
+    "after:append",
+    "before:message_accepted",  # heard, not durable
+    "after:message_accepted",  # durable, not acknowledged
+    "before:model_call_answered",
+    "after:model_call_answered",
+    "after:tool_call_started",  # noted, not started
+    "before:tool_call_ended",  # done, not noted
+    "after:tool_call_ended",
+    "before:reply_owed",
+    "after:reply_owed",  # owed, not handed over
+    "before:reply_delivered",  # posted, not noted
+    "after:reply_delivered",
+    "before:turn_resumed",
+    "after:turn_resumed",
+)
+"""Of the session's and the outbox's journal, by `CALLBOARD_CHAOS`."""
+
+SEEN_POINTS = ("tool", "posted", "asked")
+"""Seen from outside: a tool has left its mark and goes on; the platform has posted and not said so; the
+model has been asked."""
+
+ID = re.compile(r"\b(?:web|keyed|looked|bare)-\d+-\d+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing that somebody says. The text names what the scripted model does about it."""
+
+    id: str
+    account: Account
+    chat: str
+    text: str
+    twice: bool
+    """Whether the platform hands it in twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a life ends: after `wait_s`, or at a point, whichever the plan names. Then SIGKILL."""
+
+    kind: Literal["start", "random", "named", "seen", "rest"]
+    """`start`: so long after exec, mostly before it is ready; `random`: so long after it is ready;
+    `rest`: when no turn runs any more, for storms of deaths have pauses."""
+    wait_s: float = 0.0
+    point: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is said in one life of the process, and how it ends."""
+
+    messages: tuple[Message, ...]
+    end: End
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole run."""
+
+    seed: int
+    lives: tuple[Life, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(message for life in self.lives for message in life.messages)
+
+
+def make_plan(
+    seed: int, kills: int, *, sessions: int = 24, per_life: int = 6, accounts: Sequence[Account] = ("web",)
+) -> Plan:
+    """Make the plan of a run with so many kills."""
+    chance = random.Random(seed)
+    counts: dict[str, int] = {}
+    lives = []
+    for _ in range(kills):
+        said = tuple(_message(chance, sessions, accounts, counts) for _ in range(per_life))
+        lives.append(Life(said, _end(chance)))
+    return Plan(seed, tuple(lives))
+
+
+def _message(
+    chance: random.Random, sessions: int, accounts: Sequence[Account], counts: dict[str, int]
+) -> Message:
+    number = chance.randrange(sessions)
+    account = accounts[number % len(accounts)]
+    chat = f"{account}-{number}"
+    counts[chat] = counts.get(chat, 0) + 1
+    name = f"{chat}-{counts[chat]}"
+    deed = chance.choices(("say", "tool", "slow", "read", "long"), (5, 4, 2, 1, 1))[0]
+    return Message(name, account, chat, f"{name} {deed}", chance.random() < 0.1)
+
+
+def _end(chance: random.Random) -> End:
+    kind = chance.choices(("start", "random", "named", "seen", "rest"), (1, 3, 6, 2, 4))[0]
+    if kind == "rest":
+        return End("rest")
+    if kind == "start":
+        return End("start", chance.uniform(0.2, 1.2))
+    if kind == "random":
+        return End("random", chance.uniform(0.0, 2.5))
+    if kind == "named":
+        return End("named", point=f"{chance.choice(NAMED_POINTS)}:{chance.randint(1, 10)}")
+    return End("seen", chance.uniform(0.0, 0.05), chance.choice(SEEN_POINTS))

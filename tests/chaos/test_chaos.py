@@ -1,0 +1,28 @@
+"""A short chaos run, the same each time as far as its plan goes, and the plan itself."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.__main__ import ALL, chaos
+from tests.chaos.plan import make_plan
+
+SEED = 20
+
+
+@pytest.mark.slow
+async def test_nothing_is_lost_or_doubled_while_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
+    # The sockets of the platform lie in this folder, and their paths must be short.
+    counts = await chaos(tmp_path, kills=20, seed=SEED, minutes=1.5, sessions=16)
+    assert counts.clean, counts.line()
+    assert counts.kills >= 5
+    assert counts.accepted == counts.messages, "people do not give up"
+    assert counts.answered + counts.set_aside >= counts.accepted
+
+
+def test_a_seed_makes_one_plan() -> None:
+    assert make_plan(SEED, 50, accounts=ALL) == make_plan(SEED, 50, accounts=ALL)
+    assert make_plan(SEED, 50, accounts=ALL) != make_plan(SEED + 1, 50, accounts=ALL)
+    plan = make_plan(SEED, 200, accounts=ALL)
+    assert {message.account for message in plan.messages} == set(ALL)
+    assert len({message.id for message in plan.messages}) == 1200
