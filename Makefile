@@ -10,7 +10,7 @@ RUNS   := $(VENV)/.installed-run
 TESTS  := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run chat test test-unit lint fmt bench schema docs clean chromium
+.PHONY: help install run chat test test-unit lint fmt bench chaos chaos-long schema docs clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ bench: $(TESTS) ## Run the benchmarks; one JSON line each
 	$(BIN)/python -m benchmarks.turn --turns 200 --latency 0
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.concurrency --sessions 1000 --latency 1.0
+
+chaos: $(TESTS) ## Kill the real process 40 times under load; ARGS="--seed 7" repeats a plan
+	$(BIN)/python -m tests.chaos --kills 40 $(ARGS)
+
+chaos-long: $(TESTS) ## The same with 500 kills; about half an hour
+	$(BIN)/python -m tests.chaos --kills 500 --minutes 120 $(ARGS)
 
 schema: $(RUNS) ## Write callboard.schema.json anew from the settings
 	$(BIN)/callboard config schema > callboard.schema.json

@@ -45,10 +45,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-sessions_app = typer.Typer(help="List, show and export conversations.", no_args_is_help=True)
+sessions_app = typer.Typer(help="List, show, export and delete conversations.", no_args_is_help=True)
+store_app = typer.Typer(
+    help="Look at the database, copy it, put a copy back, rewrite it, export it.", no_args_is_help=True
+)
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(store_app, name="store")
 app.add_typer(config_app, name="config")
+letters_app = typer.Typer(
+    help="Messages that were given up: look, hand in again, drop.", no_args_is_help=True
+)
+app.add_typer(letters_app, name="dead-letters")
+LetterNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="As `dead-letters list` shows it.")]
 
 
 class _Given:
@@ -179,12 +188,274 @@ def sessions_export(
     keys: Annotated[list[str] | None, typer.Argument(help="Keys or names; none means all.")] = None,
     home: Home = None,
     config: Config = None,
-    form: Annotated[Literal["md", "json"], typer.Option("--format", "-f", help="md or json.")] = "md",
+    form: Annotated[
+        Literal["md", "json", "openai", "sharegpt"],
+        typer.Option("--format", "-f", help="Shape of the files."),
+    ] = "md",
 ) -> None:
     """Write conversations as files, one each."""
     from actors.console.cli.sessions import export_sessions
 
     _finish(home, config, lambda invocation: export_sessions(invocation, keys or (), out, form))
+
+
+@app.command(
+    epilog=(
+        """Examples:  callboard search 'deploy* "port 8080" -test'   callboard search --since 7d --role user 部署失败   """
+        "Words must all occur; quotes make a phrase, - leaves out, * ends a beginning."
+    )
+)
+def search(  # noqa: PLR0913, PLR0917 each is an option of the command line
+    words: Annotated[list[str], typer.Argument(help="What to search for.")],
+    home: Home = None,
+    config: Config = None,
+    platform: Annotated[str | None, typer.Option(help="Only there: discord, web and so on.")] = None,
+    chat: Annotated[str | None, typer.Option(metavar="ID", help="Only in this chat.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only what this person said (id or name).")
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="KEY", help="Only in this session.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From then on: 2026-03-01, or 7d, 12h.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Until then; of a day, its end.")] = None,
+    role: Annotated[
+        Literal["", "user", "assistant", "command", "notice", "any"],
+        typer.Option(help="Who said it. Default: user and assistant."),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many to show.")] = 10,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest first, instead of the best.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search the whole history. Exit code 1 says that nothing was found."""
+    from actors.clock import WallClock
+    from actors.console.cli.search import TimeTextError, moment, roles_of
+    from actors.console.cli.search import search as search_history
+    from messages.search import SearchAsked
+
+    now = WallClock().now()
+    try:
+        begin = moment(since, now) if since else None
+        end = moment(until, now, end=True) if until else None
+    except TimeTextError as error:
+        _fail(2, f"{error}.")
+    asked = SearchAsked(
+        words=" ".join(words),
+        platform=platform,
+        chat=chat,
+        user=user,
+        session_key=session,  # type: ignore[arg-type]
+        roles=roles_of(role),
+        since=begin,
+        until=end,
+        limit=limit,
+        newest_first=newest,
+    )
+    _finish(home, config, lambda invocation: search_history(invocation, asked, as_json=as_json))
+
+
+@letters_app.command("list", epilog="Example:  callboard dead-letters list --all")
+def dead_letters_list(
+    home: Home = None,
+    config: Config = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that were handed in again or dropped.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages that were given up and wait for a decision, the newest first."""
+    from actors.console.cli.dead_letters import list_letters
+
+    _finish(home, config, lambda given: list_letters(given, everything=everything, as_json=as_json))
+
+
+@letters_app.command("show", epilog="Example:  callboard dead-letters show 4711")
+def dead_letters_show(
+    number: LetterNumber, home: Home = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """Show one: whose, what, when and why."""
+    from actors.console.cli.dead_letters import show_letter
+
+    _finish(home, config, lambda given: show_letter(given, number, as_json=as_json))
+
+
+@letters_app.command("retry", epilog="Example:  callboard dead-letters retry 4711")
+def dead_letters_retry(number: LetterNumber, home: Home = None, config: Config = None) -> None:
+    """Hand the message in again, as a new one; it is answered where it was asked."""
+    from actors.console.cli.dead_letters import decide_letter
+
+    _finish(home, config, lambda given: decide_letter(given, number, "retry"))
+
+
+@letters_app.command("drop", epilog="Example:  callboard dead-letters drop 4711")
+def dead_letters_drop(number: LetterNumber, home: Home = None, config: Config = None) -> None:
+    """Note that nothing more will be done about it; it stays in the history."""
+    from actors.console.cli.dead_letters import decide_letter
+
+    _finish(home, config, lambda given: decide_letter(given, number, "drop"))
+
+
+@sessions_app.command("delete", epilog="Example:  callboard sessions delete work --yes")
+def sessions_delete(
+    keys: Annotated[list[str], typer.Argument(help="Keys, session ids, or names of chats.")],
+    home: Home = None,
+    config: Config = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete conversations for good, and say what remains. What runs in them is stopped."""
+    from actors.console.cli.delete import delete_sessions
+
+    _finish(home, config, lambda invocation: delete_sessions(invocation, keys, yes=yes))
+
+
+@app.command(
+    epilog=(
+        "Examples:  callboard query 'SELECT role, count(*) FROM messages GROUP BY role'   "
+        "callboard query --plot 'SELECT day, sum(cost_usd) FROM usage_daily GROUP BY day ORDER BY day'   "
+        "callboard query - --csv < report.sql   "
+        'callboard query "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"'
+    )
+)
+def query(  # noqa: PLR0913, PLR0917 each is an option of the command line
+    sql: Annotated[str, typer.Argument(help="One SELECT; - reads it from the input.")],
+    home: Home = None,
+    config: Config = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: AsJson = False,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Draw bars: a column of labels, then numbers.")
+    ] = False,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write a Parquet file.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Most rows.")] = 1000,
+    timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Most seconds.")] = 30.0,
+) -> None:
+    """Ask the history with SQL: read-only, live while Callboard runs. See docs/analytics.md."""
+    from actors.console.cli.query import QueryAsked
+    from actors.console.cli.query import query as ask_history
+
+    if as_csv + as_json + plot + (parquet is not None) > 1:
+        _fail(2, "Only one of --csv, --json, --plot and --parquet can be.")
+    form: Literal["table", "csv", "json", "plot"] = (
+        "csv" if as_csv else "json" if as_json else "plot" if plot else "table"
+    )
+    text = sys.stdin.read() if sql == "-" else sql
+    asked = QueryAsked(text, form=form, parquet=parquet, limit=limit, timeout_s=timeout)
+    _finish(home, config, lambda invocation: ask_history(invocation, asked))
+
+
+@app.command(epilog="Example:  callboard insights --days 7 --by model")
+def insights(
+    home: Home = None,
+    config: Config = None,
+    days: Annotated[int, typer.Option(min=1, max=36_500, help="How many days back.")] = 30,
+    by: Annotated[
+        Literal["platform", "model", "session", "tool", "user"], typer.Option(help="What to break down by.")
+    ] = "platform",
+    as_json: AsJson = False,
+) -> None:
+    """Show how much was said, by whom, with what, and what it cost."""
+    from actors.console.cli.insights import insights as show_insights
+
+    _finish(home, config, lambda invocation: show_insights(invocation, days=days, by=by, as_json=as_json))
+
+
+@app.command(epilog="Example:  callboard replay work --to 3")
+def replay(
+    session: Annotated[str, typer.Argument(help="A key, a session id, or the name of a chat.")],
+    home: Home = None,
+    config: Config = None,
+    to: Annotated[int | None, typer.Option(min=1, metavar="TURN", help="Stop after this turn.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go through a session's journal fact by fact: what happened, the state, and what was owed. Does nothing."""
+    from actors.console.cli.replay import replay as replay_session
+
+    _finish(home, config, lambda invocation: replay_session(invocation, session, to=to, as_json=as_json))
+
+
+@store_app.command(
+    "check", epilog="Example:  callboard store check --full   derives the rows of every fact again."
+)
+def store_check(
+    home: Home = None,
+    config: Config = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Look at the rows of all facts, not of the newest 20,000.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether the database is whole: numbers without gaps, rows for facts, nothing acknowledged missing."""
+    from actors.console.cli.store import check_store
+
+    _finish(home, config, lambda invocation: check_store(invocation, everything=full, as_json=as_json))
+
+
+@store_app.command("backup", epilog="Example:  callboard store backup /mnt/safe/callboard.duckdb")
+def store_backup(
+    copy: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Where to; else the folder backups of the data folder."),
+    ] = None,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Write a consistent copy, also while Callboard runs, and open it to see that it is one."""
+    from actors.console.cli.store import back_up_store
+
+    _finish(home, config, lambda invocation: back_up_store(invocation, copy))
+
+
+@store_app.command(
+    "restore", epilog="Example:  callboard store restore backups/callboard-20260301T020000.duckdb --yes"
+)
+def store_restore(
+    backup: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that `store backup` made.")],
+    home: Home = None,
+    config: Config = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")] = False,
+) -> None:
+    """Put a copy in the database's place; the old file stays beside it. Callboard must not run."""
+    from actors.console.cli.store import restore_store
+
+    _finish(home, config, lambda invocation: restore_store(invocation, backup, yes=yes))
+
+
+@store_app.command("compact", epilog="Example:  callboard store compact   after much was deleted.")
+def store_compact(home: Home = None, config: Config = None) -> None:
+    """Rewrite the file without what was deleted; say how large it was and is. Callboard must not run."""
+    from actors.console.cli.store import compact_store
+
+    _finish(home, config, compact_store)
+
+
+@store_app.command("export", epilog="Example:  callboard store export --parquet ./tables")
+def store_export(
+    parquet: Annotated[
+        Path, typer.Option("--parquet", metavar="FOLDER", help="Write a Parquet file for each table there.")
+    ],
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Write every table and view as a file, also while Callboard runs."""
+    from actors.console.cli.store import export_store
+
+    _finish(home, config, lambda invocation: export_store(invocation, parquet))
+
+
+@store_app.command(
+    "accept-loss", epilog="Example:  callboard store accept-loss --yes   when no backup has it."
+)
+def store_accept_loss(
+    home: Home = None,
+    config: Config = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")] = False,
+) -> None:
+    """Go on with the database as it is, although acknowledged facts are missing. Callboard must not run."""
+    from actors.console.cli.store import accept_loss_in_store
+
+    _finish(home, config, lambda invocation: accept_loss_in_store(invocation, yes=yes))
 
 
 @config_app.command("show")

@@ -5,11 +5,13 @@
 Nothing here decides anything; it only says who knows whom.
 """
 
+import asyncio
 import contextlib
 import os
 import random
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,16 +24,21 @@ from actors.endings import DeadLetter
 from actors.errors import StartError
 from actors.fuse import VARIABLE as FUSE
 from actors.fuse import read_fuse, with_fuse
-from actors.gateway.actor import FrontDesk
+from actors.gateway.actor import FrontDesk, SuspectDone
 from actors.gateway.commands import COMMANDS
 from actors.gateway.delivery import Delivery
 from actors.gateway.desk import HouseDesk
+from actors.gateway.erasure import Eraser
+from actors.gateway.intake import Intake
+from actors.gateway.platform_rooms import HouseLinks, Platforms
 from actors.gateway.session_key import SessionKeyError, key_of
 from actors.gateway.transition import Knowledge
 from actors.hooks import install_hooks
 from actors.lifecycle import Lifecycle
 from actors.metrics import Metrics
 from actors.redaction import Redactor
+from actors.retention import RetentionActor
+from actors.search import SearchActor
 from actors.session.actor import Services
 from actors.session.asking import Asker
 from actors.session.decision import Rules
@@ -43,16 +50,20 @@ from actors.session.tool_border import ToolBorder
 from actors.supervision import Backoff, Child, Incident, Reports, Supervisor
 from actors.system import ActorSystem
 from actors.tool.actor import ToolWorkshop
+from actors.tool.builtin.history import history_tools
 from actors.tool.catalogue import Catalogue
 from actors.tool.discovery import discover
 from actors.watch import Blocked, LoopWatch
 from messages.gateway import Acceptance, MessageReceived, ModelStatusChanged, Receipt, Say, StatusReport
+from messages.ids import MessageId, SessionKey
 from messages.lifecycle import Incident as IncidentEvent
 from messages.lifecycle import Started, Stopping
 from messages.model import ModelRef
 from messages.settings import Settings
 from messages.system import IncidentHappened, ProcessStarted, ProcessStopped
 from messages.tool import CancelTools, RunTool
+from store.dead_letters import open_letters
+from store.search_keeper import HistorySearch
 from store.store import Store, StoreOpenError
 
 log = structlog.get_logger(__name__)
@@ -62,6 +73,8 @@ PULLED = frozenset({"web", "terminal", "api"})
 
 DRAIN_S = 10.0
 """How long running turns may go on at a stop; what is left is taken up at the next start."""
+
+MOST_PROBLEMS = 50
 
 QUICK = Backoff(first_s=0.2, most_s=30.0)
 
@@ -91,6 +104,8 @@ class House:
         self._started_at = clock.now()
         self._chance = random.SystemRandom().random
         self._incidents = 0
+        self._taking = asyncio.Event()
+        """Set while messages from platforms are taken."""
         self._turns_done = 0
 
     # ------------------------------------------------------------------ start
@@ -102,7 +117,9 @@ class House:
         workspace = self._folder(self._settings.tools.workspace or "workspace")
         results = self._folder("results")
         try:
-            self._store = Store.open(self._home / "callboard.duckdb", self._settings.store, self._clock)
+            self._store = Store.open(
+                self._home / "callboard.duckdb", self._settings.store, self._clock, self._settings.prices
+            )
         except StoreOpenError as error:
             raise StartError(error.what, error.remedy) from None
         self._journal = with_fuse(self._store.journal, fuse)
@@ -111,12 +128,21 @@ class House:
         self._watch = LoopWatch(self._system, on_blocked=self._blocked)
         self._watch.start()
         self._lifecycle = Lifecycle(self._system)
-        self._hub, self._roster = LiveHub(), Roster()
+        self._intake = Intake(self._home / "intake")
+        self._hub, self._roster = LiveHub(self._taken), Roster()
+        self._search = self._furnish_search()
+        self._eraser = Eraser(self._store, self._hub, self._clock, self._tell_sessions, results)
         self._models = ModelDirectory(self._settings, self._env, self._clock, self._home, self._model_status)
         await self._models.discover()
         self._problems = [str(p) for p in install_hooks(self._lifecycle, self._settings.hooks, self._home)]
+        self._platforms = Platforms.prepare(self._settings.platforms, self._env)
+        self._problems += self._platforms.problems
+        for secret in self._platforms.secrets():
+            self._redactor.register(secret)
         self._metrics = Metrics(self.status)
+        self._metrics.dead_letters_open = await open_letters(self._store.select)
         self._supervisor = self._raise_actors(workspace, results)
+        self._store.report_to(self._store_reports)
         self._desk = self._furnish_desk()
         self._note(
             ProcessStarted(life=self._life, version=self._version, pid=os.getpid(), at=self._clock.now())
@@ -128,6 +154,7 @@ class House:
             await self._stop_rooms()
             raise StartError(error.what, error.remedy) from None
         self._desk.open = True
+        self._taking.set()
         self._lifecycle.publish(Started(life=self._life, version=self._version, at=self._clock.now()))
         log.info("ready", seconds=round(self._clock.monotonic() - began, 2), url=self._console.url)
 
@@ -143,7 +170,8 @@ class House:
         return folder
 
     def _raise_actors(self, workspace: Path, results: Path) -> Supervisor:
-        tools = discover()
+        searches = self._settings.search.enabled
+        tools = discover(own=history_tools(self._search) if searches else ())
         self._problems += [str(problem) for problem in tools.problems]
         catalogue = Catalogue(tools.specs, self._settings.tools, workspace, results)
         services = self._services(catalogue)
@@ -168,20 +196,46 @@ class House:
 
         def desk_room() -> object:
             knowledge = Knowledge(self._models.resolve, self._models.known, self._process_info)
-            return FrontDesk.start(system, knowledge, self._redactor, self._tell_sessions, self._turned_away)
+            return FrontDesk.start(
+                system,
+                knowledge,
+                self._redactor,
+                self._tell_sessions,
+                self._turned_away,
+                intake=self._intake,
+            )
+
+        links = self._platform_links()
+
+        def delivery_room() -> object:
+            outboxes = {name: partial(links.tell, f"outbox:{name}") for name in self._platforms.ready}
+            homes = self._platforms.homes
+            return Delivery.start(
+                system, outboxes, links.tell_session, homes=homes, on_local=self._kept_locally
+            )
 
         rooms = {
             "chronicle": lambda: Chronicle.start(system, self._store.journal),
             "tools": tools_room,
-            "delivery": lambda: Delivery.start(
-                system, {}, lambda key, receipt: self._tell_sessions(Route(key, receipt))
-            ),
+            **self._platforms.outboxes(links),
+            "delivery": delivery_room,
             "sessions": sessions_room,
             "front desk": desk_room,
+            **self._platforms.connections(links),
         }
+        rooms["retention"] = partial(
+            RetentionActor.start,
+            system,
+            self._store,
+            self._eraser,
+            self._settings.retention,
+            results,
+            busy=lambda: bool(self._hub.busy()),
+        )
+        if searches:
+            rooms["search"] = lambda: SearchActor.start(system, self._search)
         children = tuple(
-            Child(name, start, backoff=QUICK, beyond="degrade", attempts=2)  # type: ignore[arg-type]
-            for name, start in rooms.items()
+            Child(name, start, backoff=QUICK, beyond="degrade", attempts=2) for name, start in rooms.items()
         )
         reports = Reports(on_incident=self._supervised)
         supervisor = Supervisor.launch(system, children, name="root", reports=reports)
@@ -191,6 +245,31 @@ class House:
         self._to_front_desk = supervisor.handle("front desk")
         self._to_chronicle = supervisor.handle("chronicle")
         return supervisor
+
+    def _platform_links(self) -> HouseLinks:
+        return HouseLinks(
+            system=self._system,
+            journal=self._journal,
+            tell=self._tell,
+            tell_session=lambda key, ending: self._tell_sessions(Route(key, ending)),
+            tell_delivery=partial(self._tell, "delivery"),
+            hear=self._hear,
+            on_incident=self._incident,
+            count=self._metrics.count_post,
+        )
+
+    def _kept_locally(self, why: str) -> None:
+        """Something had a target that nobody serves: the status says so, once."""
+        if why not in self._problems and len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(why)
+
+    def _tell(self, room: str, message: object) -> None:
+        self._supervisor.handle(room).tell(message)
+
+    async def _hear(self, message: MessageReceived) -> Receipt:
+        """What comes from platforms: it waits until the desk is open, and for ever once it closes."""
+        await self._taking.wait()
+        return await self._desk.speak(message)
 
     def _services(self, catalogue: Catalogue) -> Services:
         session = self._settings.session
@@ -227,10 +306,21 @@ class House:
             tell_delivery=self._tell_delivery,
         )
 
+    def _furnish_search(self) -> HistorySearch:
+        return HistorySearch(
+            self._home / "index",
+            self._store,
+            self._clock,
+            busy=lambda: bool(self._hub.busy()),
+            enabled=self._settings.search.enabled,
+        )
+
     def _furnish_desk(self) -> HouseDesk:
         return HouseDesk(
             hub=self._hub,
             store=self._store,
+            search=self._search,
+            eraser=self._eraser,
             roster=self._roster,
             models=self._models,
             clock=self._clock,
@@ -270,9 +360,10 @@ class House:
     async def stop(self) -> None:
         """Take nothing new, let running turns end for a while, then stop the rooms in reverse."""
         self._desk.open = False
+        self._taking.clear()
         self._lifecycle.publish(Stopping(life=self._life, at=self._clock.now()))
         deadline = self._clock.monotonic() + DRAIN_S
-        while self._hub.busy() and self._clock.monotonic() < deadline:
+        while (self._hub.busy() or self._platforms.posting()) and self._clock.monotonic() < deadline:
             await self._clock.sleep(0.05)
         left = len(self._hub.busy())
         if left:
@@ -286,6 +377,8 @@ class House:
         await self._models.close()
         await self._lifecycle.close()
         self._watch.close()
+        self._intake.close()
+        await self._search.close()
         await self._store.close()
 
     # ------------------------------------------------------------------ who knows whom
@@ -315,6 +408,12 @@ class House:
 
     def _tell_front_desk(self, message: MessageReceived) -> None:
         self._to_front_desk.tell(message)
+
+    def _taken(self, key: SessionKey, message_id: MessageId) -> None:
+        """A message is durable or refused; what had to wait for it has its turn now."""
+        self._intake.done(key, message_id)
+        if self._intake.waiting:
+            self._to_front_desk.tell(SuspectDone())
 
     def _turned_away(self, receipt: Receipt) -> None:
         if receipt.session_key is not None:
@@ -354,6 +453,9 @@ class House:
         who = blocked.actor or ", ".join(blocked.working) or "unknown"
         self._system.loop.call_soon_threadsafe(self._incident, who, "blocked", str(blocked))
 
+    def _store_reports(self, what: str, detail: str) -> None:
+        self._incident("store", what, detail)
+
     def _incident(self, child: str, what: str, detail: str) -> None:
         self._incidents += 1
         at, detail = self._clock.now(), self._redactor.clean(detail)
@@ -373,9 +475,11 @@ class House:
         status = self.status()
         model = f"{status.model.provider}/{status.model.name}" if status.model else status.model_problem
         hours = status.uptime_s / 3600
+        silent = status.model_silent_s
+        waits = f", waiting for a model for {silent:.0f} s" if silent >= 1 else ""
         return (
             f"- **Process**: Callboard {status.version}, up for {hours:.1f} h, {status.sessions_awake} session(s) "
-            f"awake, {status.turns_running} running\n- **Configured model**: {model}"
+            f"awake, {status.turns_running} running{waits}\n- **Configured model**: {model}"
         )
 
     def status(self) -> StatusReport:
@@ -395,9 +499,15 @@ class House:
             sessions_awake=len(self._roster.awake),
             turns_running=len(self._hub.busy()),
             turns_done=self._metrics.turns_done,
+            model_silent_s=round(self._hub.longest_silence_s(self._clock.monotonic()), 1),
             mailbox_refusals=self._system.mailbox_refusals,
             loop_lag_ms=round(self._watch.lag_s * 1000, 1),
             incidents=self._incidents,
-            store=self._store.stats(),
-            degraded=tuple(child.name for child in children if child.state == "degraded"),
+            store=self._store.stats() | self._search.figures(),
+            platforms=dict(self._platforms.states),
+            degraded=(
+                *(child.name for child in children if child.state == "degraded"),
+                *self._platforms.degraded(),
+                *(("store",) if self._store.problem else ()),
+            ),
         )

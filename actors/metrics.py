@@ -47,9 +47,17 @@ class Metrics:
         )
         self._tools = Counter("callboard_tool_calls", "Tool calls ended.", ["tool", "status"], registry=r)
         self._replies = Counter("callboard_replies", "Replies owed to people.", ["kind"], registry=r)
+        self._posts = Counter(
+            "callboard_posts",
+            "Calls of chat platforms, by how they ended (posted, not_posted, unclear), and replies given_up.",
+            ["platform", "outcome"],
+            registry=r,
+        )
         self._dead = Counter(
             "callboard_dead_letters", "Messages given up after crashing their session twice.", registry=r
         )
+        self.dead_letters_open = 0
+        """Those that nobody has decided about; set at the start, counted from then on."""
         self._gauges()
 
     def _gauges(self) -> None:
@@ -69,6 +77,12 @@ class Metrics:
             "Parts that are restarted at the longest interval.",
             lambda s: len(s.degraded),
         )
+
+        Gauge(
+            "callboard_dead_letters_open",
+            "Dead letters that nobody has decided about.",
+            registry=self._registry,
+        ).set_function(lambda: self.dead_letters_open)
 
     def count(self, facts: Iterable[f.SessionFact]) -> None:
         """Count what became true."""
@@ -91,8 +105,15 @@ class Metrics:
                     self._replies.labels("notice" if fact.notice else "answer").inc()
                 case f.MessageGivenUp():
                     self._dead.inc()
+                    self.dead_letters_open += 1
+                case f.DeadLetterClosed():
+                    self.dead_letters_open -= 1
                 case _:
                     pass
+
+    def count_post(self, platform: str, outcome: str) -> None:
+        """Count how a call of a platform ended."""
+        self._posts.labels(platform, outcome).inc()
 
     def _answered(self, fact: f.ModelCallAnswered) -> None:
         names = (fact.model.provider, fact.model.name)

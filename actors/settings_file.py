@@ -407,7 +407,7 @@ def _known(model: type[BaseModel], where: tuple[str, ...]) -> Iterator[tuple[tup
             yield from _known(part, (*where, name))
             continue
         named = get_args(part)[-1:] if get_origin(part) is dict else ()
-        if named and issubclass(named[0], BaseModel):
+        if named and isinstance(named[0], type) and issubclass(named[0], BaseModel):
             yield from _known(named[0], (*where, name, "*"))
             continue
         yield (*where, name), field
@@ -416,7 +416,8 @@ def _known(model: type[BaseModel], where: tuple[str, ...]) -> Iterator[tuple[tup
 def _did_you_mean(where: Where) -> str:
     name = str(where[-1])
     above = tuple(
-        "*" if n == 1 and where[0] == "providers" else str(step) for n, step in enumerate(where[:-1])
+        "*" if n == 1 and where[0] in ("providers", "platforms") else str(step)
+        for n, step in enumerate(where[:-1])
     )
     paths = [path for path, _ in known_settings()]
     siblings = sorted(

@@ -100,6 +100,19 @@ class Say(Message):
     origin: Origin
     parts: tuple[Part, ...]
     reply_to: MessageId | None = None
+    notice: bool = False
+    """Said by us, not by the model."""
+    target: Text = "origin"
+    """Where to: `origin`, `local`, `platform` or `platform:chat[:thread]`."""
+
+
+class SayingFailed(Message):
+    """A reply was given up: the platform will not take it, or nobody knows whether it did."""
+
+    kind: Literal["saying_failed"] = "saying_failed"
+    delivery_id: DeliveryId
+    why: Text
+    at: Instant
 
 
 class SayingSucceeded(Message):
@@ -227,6 +240,8 @@ class StatusReport(Message):
     sessions_awake: int
     turns_running: int
     turns_done: int
+    model_silent_s: float = 0.0
+    """For how long the most silent of the models that are being waited for has said nothing."""
     mailbox_refusals: int
     loop_lag_ms: float
     """The worst of the last minute."""
@@ -235,3 +250,5 @@ class StatusReport(Message):
     store: dict[str, str | int | float]
     degraded: tuple[str, ...] = ()
     """Names of children that are being restarted at the longest interval."""
+    platforms: dict[str, str] = Field(default_factory=dict)
+    """The state of each account's connection: `connected`, `waiting`, or `degraded: why`."""

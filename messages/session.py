@@ -3,8 +3,8 @@
 from typing import Literal
 
 from messages.base import Instant, Lane, Message, Text
-from messages.gateway import MessageReceived, SayingSucceeded
-from messages.ids import CallId, Turn
+from messages.gateway import MessageReceived, SayingFailed, SayingSucceeded
+from messages.ids import CallId, MessageId, Turn
 from messages.model import Failure, ModelRef, ModelReply
 from messages.settings import BusyPolicy
 from messages.tool import PreparedCall, ToolFinished
@@ -124,6 +124,27 @@ class HandlingFailed(Message):
     at: Instant
 
 
+class DeadLetterSettled(Message):
+    """An operator decided about a dead letter of this session."""
+
+    kind: Literal["dead_letter_settled"] = "dead_letter_settled"
+    letter: int
+    """The place in the session's stream of the fact that it is about."""
+    how: Literal["retried", "dropped"]
+    retried_as: MessageId | None = None
+    by: Text
+    acknowledge: MessageId
+    """Under this id, whoever decided waits to hear that it is durable."""
+    at: Instant
+
+
+class ErasureAsked(Message):
+    """The history of this session is to be deleted now, whatever is going on in it."""
+
+    kind: Literal["erasure_asked"] = "erasure_asked"
+    at: Instant
+
+
 Heard = (
     UserSpoke
     | CommandGiven
@@ -135,6 +156,9 @@ Heard = (
     | ToolFinished
     | ConfirmationGiven
     | SayingSucceeded
+    | SayingFailed
     | Woke
     | HandlingFailed
+    | ErasureAsked
+    | DeadLetterSettled
 )

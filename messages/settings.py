@@ -5,10 +5,11 @@
 schema that editors use comes from `Settings.model_json_schema()`.
 """
 
+import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 
 class Part(BaseModel):
@@ -172,6 +173,69 @@ class HookSettings(Part):
     timeout_s: Annotated[float, Field(gt=0)] = 10.0
 
 
+UnknownOutcome = Literal["send_again", "leave"]
+"""What to do with a post of which nobody knows whether it was made, and nothing can tell."""
+
+
+_SECRET_OPTION = re.compile(r"secret|token|password|passwd|credential|(^|_)key$|api_?key", re.IGNORECASE)
+
+
+class PlatformSettings(Part):
+    """One account on a chat platform. `options` are the platform's own, see docs/platforms/."""
+
+    enabled: bool = Field(True, description="Whether it is connected at the start.")
+    home: str | None = Field(
+        None, description="`chat` or `chat:thread`: where what answers nobody is said. Encode `:` as %3A."
+    )
+    at_once: Annotated[int, Field(ge=1, le=256)] = Field(8, description="Posts to different chats at once.")
+    most_parts: Annotated[int, Field(ge=1)] = Field(
+        10, description="A longer answer comes as a file, or is cut with a pointer to the history."
+    )
+    attempts: Annotated[int, Field(ge=1)] = Field(8, description="Tries of one post before it is given up.")
+    unknown_outcome: UnknownOutcome | None = Field(
+        None,
+        description="Where neither a key nor the history can tell whether a post was made: `send_again` once, "
+        "marked as a possible duplicate, or `leave` it and report. Without it, as suits the platform.",
+    )
+    options: dict[str, Any] = Field({}, description="The platform's own; see docs/platforms/.")
+
+    @field_validator("options")
+    @classmethod
+    def _hide_secrets(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Options are checked by the platform, later; until then their names say which are secrets."""
+        return {name: _hidden(name, value) for name, value in options.items()}
+
+    def plain_options(self) -> dict[str, Any]:
+        """Return the options as they were written, for the platform's own check."""
+        return {name: _unhidden(value) for name, value in self.options.items()}
+
+
+def _hidden(name: str, value: Any) -> Any:
+    match value:
+        case dict():
+            return {inner: _hidden(inner, each) for inner, each in value.items()}
+        case str() if _SECRET_OPTION.search(name):
+            return SecretStr(value)
+        case _:
+            return value
+
+
+def _unhidden(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _unhidden(each) for name, each in value.items()}
+        case SecretStr():
+            return value.get_secret_value()
+        case _:
+            return value
+
+
+class SearchSettings(Part):
+    """The full-text search in the history."""
+
+    enabled: bool = Field(True, description="Whether an index is kept. Without it, nothing can be searched.")
+
+
 class Settings(Part):
     """All of callboard.yaml."""
 
@@ -183,5 +247,9 @@ class Settings(Part):
     store: StoreSettings = StoreSettings()
     log: LogSettings = LogSettings()
     hooks: HookSettings = HookSettings()
+    platforms: dict[str, PlatformSettings] = Field(
+        {}, description="By the platform's name, or `platform/account` for a second account."
+    )
+    search: SearchSettings = SearchSettings()
     prices: dict[str, PriceSettings] = {}
     retention: RetentionSettings = RetentionSettings()

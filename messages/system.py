@@ -35,7 +35,20 @@ class IncidentHappened(Message):
     life: str
     child: str
     """The supervisor's name for it, such as `session:agent:main:web:…` or `store`."""
-    what: Literal["crashed", "restarted", "degraded", "recovered", "escalated", "dead_letter", "blocked"]
+    what: Literal[
+        "crashed",
+        "restarted",
+        "degraded",
+        "recovered",
+        "escalated",
+        "dead_letter",
+        "blocked",
+        "unclear",
+        "maybe_duplicate",
+        "needs_human",
+    ]
+    """The last three are of deliveries: nobody knows whether a post was made, a post may stand there
+    twice, and somebody must do something before a platform works again."""
     detail: Text
     at: Instant
 

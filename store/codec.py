@@ -6,6 +6,7 @@ version stand beside it so that the right model is chosen without parsing twice.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, get_args
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from actors.session.facts import SessionFact
 from messages.base import Message, clean_text
+from messages.delivery import DeliveryFact
 from messages.system import SystemFact
 from store.journal import JournalError
 
@@ -38,6 +40,19 @@ class Encoded(NamedTuple):
     v: int
     text: str
     fact: Message
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_micros(at: datetime) -> int:
+    """Return a time as whole microseconds, which is how the store keeps it."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    """Return the time (UTC) that `to_micros` was given."""
+    return EPOCH + timedelta(microseconds=micros)
 
 
 def kinds_of(*unions: object) -> tuple[type[Message], ...]:
@@ -119,5 +134,5 @@ class Codec:
         return json.dumps(fields)
 
 
-CODEC = Codec(kinds_of(SessionFact, SystemFact), UPGRADES)
+CODEC = Codec(kinds_of(SessionFact, SystemFact, DeliveryFact), UPGRADES)
 """Reads and writes the facts of all rooms."""

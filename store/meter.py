@@ -18,6 +18,7 @@ class Meter:
         self._checkpoints = 0
         self._facts = 0
         self._wal_bytes = 0
+        self.falls = 0
 
     def opened(self, facts: int, wal_bytes: int) -> None:
         """Note what was there at the start."""
@@ -37,6 +38,11 @@ class Meter:
         with self._lock:
             self._checkpoints += 1
             self._wal_bytes = wal_bytes
+
+    def fell(self) -> None:
+        """Note that a thread of the store ended by itself."""
+        with self._lock:
+            self.falls += 1
 
     @property
     def commits(self) -> int:

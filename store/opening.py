@@ -1,16 +1,49 @@
 """Opens the database file: checks, settings, schema and its versions, and errors in plain words."""
 
+import contextlib
 import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 import structlog
 
+from actors.clock import Clock, WallClock
 from messages.settings import StoreSettings
+from store.mark import Mark, MarkRead, mark_path, read_mark
+from store.processors import workers_keep_one_free
+from store.recovery import (
+    MOST_CUTS,
+    REMEDY,
+    Damage,
+    Note,
+    StoreOpenError,
+    copy_file,
+    find_missing,
+    judge,
+    mend_log,
+    newest_id,
+    say_what_happened,
+    wal_path,
+    write_again,
+)
+
+__all__ = [
+    "Opened",
+    "Step",
+    "StoreOpenError",
+    "config_of",
+    "is_fatal",
+    "is_full",
+    "known_steps",
+    "open_beside",
+    "open_database",
+    "open_store",
+]
 
 log = structlog.get_logger(__name__)
 
@@ -19,16 +52,9 @@ _LEAST_FREE_BYTES = 32 * 1024 * 1024
 _BUSY_FACTOR = 4
 """How far the log may outgrow `checkpoint_wal` before DuckDB makes a commit wait for a checkpoint."""
 
+_FULL = re.compile(r"No space left|File too large|quota exceeded", re.IGNORECASE)
+
 _UNITS = {"K": 1, "M": 2, "G": 3}
-
-
-class StoreOpenError(Exception):
-    """The store cannot be opened: `what` is wrong, and the `remedy`; one line each."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what} {remedy}")
-        self.what = what
-        self.remedy = remedy
 
 
 class Step(NamedTuple):
@@ -59,6 +85,7 @@ def config_of(settings: StoreSettings) -> dict[str, str | bool | int | float | l
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
         "checkpoint_threshold": f"{size_in_bytes(settings.checkpoint_wal) * _BUSY_FACTOR}B",
+        "max_temp_directory_size": f"{size_in_bytes(settings.spill_limit)}B",
         # Give memory back after each burst: 10,000 sessions' facts left 70 MB behind, now 19.
         "allocator_flush_threshold": "64KB",
         "allocator_bulk_deallocation_flush_threshold": "64KB",
@@ -67,39 +94,118 @@ def config_of(settings: StoreSettings) -> dict[str, str | bool | int | float | l
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open database: the connection, the mark to be carried on, and what there is to tell."""
+
+    connection: duckdb.DuckDBPyConnection
+    mark: Mark
+    notes: tuple[Note, ...]
+
+
 def open_database(
     path: Path, settings: StoreSettings, steps: Sequence[Step] | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Open or make the database, at the newest schema. Blocks. Raises StoreOpenError.
+    """Open or make the database, as `open_store` does, for whoever does not write. Raises StoreOpenError."""
+    opened = open_store(path, settings, steps)
+    opened.mark.close()
+    return opened.connection
 
-    The file is ours alone afterwards: no other process can open it, and no SQL
-    of any connection can reach other files or change a setting.
+
+def open_store(
+    path: Path,
+    settings: StoreSettings,
+    steps: Sequence[Step] | None = None,
+    *,
+    clock: Clock | None = None,
+    accept_loss: bool = False,
+) -> Opened:
+    """Open or make the database, at the newest schema and with all that was acknowledged. Blocks.
+
+    Raises StoreOpenError; the files are as they were then. With `accept_loss`, facts
+    that cannot be written again are given up. The file is ours alone afterwards:
+    no other process can open it, and no SQL of any connection can reach other
+    files or change a setting.
     """
     _check_folder(path)
     steps = known_steps() if steps is None else steps
-    connection = _connect(path, settings)
+    mark = read_mark(mark_path(path))
+    damage = Damage(path, (clock or WallClock()).now())
+    if mark is not None and mark.base > 0 and not path.exists() and not accept_loss:
+        raise StoreOpenError(
+            f"{path} is missing, with {mark.last_id:,} facts that were acknowledged.", REMEDY
+        )
+    connection = _connect_mending(path, settings, damage, mark, accept_loss=accept_loss)
     try:
         newest = steps[-1].version
         version = _version(connection, path, newest)
+        missing = find_missing(connection, mark)
+        if missing is not None and mark is not None:
+            judge(missing, damage, mark, accept_loss=accept_loss)
+            damage.set_aside()  # nothing has been written yet: DuckDB leaves both files alone until then
+        damage.decided = True
         if version == 0:
             _apply(connection, steps)
         elif version < newest:
             connection = _migrate(connection, path, settings, version, steps)
+        if missing is not None and missing.groups:
+            write_again(connection, missing)
+        say_what_happened(damage, missing)
+        opened = Opened(connection, _carry_on(connection, path, mark), tuple(damage.notes))
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
         connection.execute("SET GLOBAL enable_external_access = false")
         connection.execute("SET GLOBAL lock_configuration = true")
+    except (duckdb.Error, StoreOpenError) as error:
+        _leave_alone(connection)
+        damage.put_back()
+        raise (open_error(path, error) if isinstance(error, duckdb.Error) else error) from error
+    return opened
+
+
+def _carry_on(connection: duckdb.DuckDBPyConnection, path: Path, read: MarkRead | None) -> Mark:
+    mark, wal = Mark(mark_path(path)), wal_path(path)
+    empty = not wal.exists() or wal.stat().st_size == 0
+    mark.carry_on(read, newest_id(connection), log_is_empty=empty)
+    return mark
+
+
+def _connect_mending(
+    path: Path, settings: StoreSettings, damage: Damage, mark: MarkRead | None, *, accept_loss: bool
+) -> duckdb.DuckDBPyConnection:
+    """Connect; a log that DuckDB refuses is cut where it becomes unreadable, and tried again."""
+    for _ in range(MOST_CUTS):
+        try:
+            return _connect(path, settings)
+        except duckdb.Error as error:
+            if not mend_log(damage, error, mark, accept_loss=accept_loss):
+                raise open_error(path, error) from error
+    try:
+        return _connect(path, settings)
     except duckdb.Error as error:
-        connection.close()
+        damage.put_back()
         raise open_error(path, error) from error
-    except StoreOpenError:
-        connection.close()
-        raise
-    return connection
+
+
+def _leave_alone(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close without moving the log into the file: somebody has to look at both first."""
+    with contextlib.suppress(duckdb.Error):
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+    connection.close()
 
 
 def open_beside(path: Path, settings: StoreSettings) -> duckdb.DuckDBPyConnection:
     """Open another connection to a database that this process has open, for another thread."""
     return duckdb.connect(path, config=config_of(settings))
+
+
+def is_fatal(error: duckdb.Error) -> bool:
+    """Whether DuckDB has given the database up: all its connections must be closed."""
+    return isinstance(error, duckdb.FatalException | duckdb.InternalException)
+
+
+def is_full(error: duckdb.Error) -> bool:
+    """Whether this says that the disk has no room."""
+    return _FULL.search(str(error)) is not None
 
 
 def open_error(path: Path, error: duckdb.Error) -> StoreOpenError:
@@ -123,8 +229,14 @@ def open_error(path: Path, error: duckdb.Error) -> StoreOpenError:
             f"The database {path} cannot be read and written.", "Give this user both rights."
         )
     return StoreOpenError(
-        f"{path} cannot be opened: {text[:300]}", "Copy the file and its .wal before anything else is tried."
+        f"{path} cannot be opened: {text[:300]}",
+        "Keep copies of the file and its .wal; then go back to a backup: `callboard store restore FILE`.",
     )
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the disk has enough room to go on."""
+    return shutil.disk_usage(folder).free >= _LEAST_FREE_BYTES
 
 
 def _check_folder(path: Path) -> None:
@@ -170,10 +282,8 @@ def _not_a_database(path: Path) -> StoreOpenError:
 
 def _connect(path: Path, settings: StoreSettings) -> duckdb.DuckDBPyConnection:
     is_new = not path.exists()
-    try:
+    with workers_keep_one_free():
         connection = duckdb.connect(path, config=config_of(settings))
-    except duckdb.Error as error:
-        raise open_error(path, error) from error
     if is_new:
         path.chmod(0o600)
     return connection
@@ -258,16 +368,9 @@ def _migrate(
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """Copy the file, durably. A copy that was cut is written again at the next start."""
-    unfinished = copy.with_name(f"{copy.name}.part")
     try:
-        shutil.copyfile(path, unfinished)
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.chmod(0o600)
-        unfinished.replace(copy)
+        copy_file(path, copy)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise StoreOpenError(
             f"{path} must be copied before it is brought up to date, and cannot be: {error.strerror}.",
             "Make room in its folder, then start again.",

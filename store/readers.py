@@ -1,20 +1,21 @@
 """Threads that read beside the writer, each on a connection of its own."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import duckdb
 import pykka
 import structlog
 
 from messages.settings import StoreSettings
-from store.codec import Codec
+from store.codec import Codec, from_micros
 from store.journal import JournalError, Recorded
-from store.opening import open_beside
+from store.opening import is_fatal, open_beside
 from store.requests import (
     Answer,
     ReadOwed,
@@ -32,10 +33,14 @@ log = structlog.get_logger(__name__)
 RequestT = TypeVar("RequestT", bound=Request)
 
 _MOST_READS = 256
+_MOST_TRIES = 2
+"""So often may the store fall over one read; a query that makes it fall is not tried again."""
+
 _MOST_FACTS = 20_000
 """Of one read query, so that a long history does not hold up short ones behind it."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEWEST_IDS = 500_000
+"""How far back the newest facts of a stream are looked for first: a scan of about 3 ms."""
 
 _READ_ONE = """
 SELECT stream, seq, kind, v, epoch_us(recorded_at), fact FROM facts
@@ -87,29 +92,46 @@ class _Reader(pykka.ThreadingActor, Generic[RequestT]):
         return self._opened
 
     def on_stop(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-        self._closed.set_result(None)
+        self._let_go(None)
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         log.error("a reader of the store has failed", reader=type(self).__name__, error=str(error))
-        why = f"reading the store has failed: {error}"
-        refuse_all(self._requests.close(why), why)
-        self.on_stop()
+        self._let_go(error or RuntimeError("a reader's thread ended"))
+
+    def _let_go(self, error: BaseException | None) -> None:
+        try:
+            if self._opened is not None:
+                self._opened.close()
+        except duckdb.Error as worse:
+            log.warning("a connection did not close in good order", error=str(worse))
+        finally:
+            if error is None:
+                self._closed.set_result(None)
+            else:
+                self._closed.set_exception(error)
 
     def _serve(
         self, group: Sequence[RequestT], answers: Callable[[Sequence[RequestT]], list[Answer]]
     ) -> None:
-        """Answer a group; when that is impossible, let nobody wait for it."""
+        """Answer a group. What a fall of the store leaves unanswered is asked again, `_MOST_TRIES` times in all."""
         try:
             answered = answers(group)
-        except duckdb.Error as error:
-            refuse_all(group, f"the store could not read: {error}")
         except Exception as error:
-            refuse_all(group, f"reading the store has failed: {error}")
+            if isinstance(error, duckdb.Error) and not is_fatal(error):
+                refuse_all(group, f"the store could not read: {error}")
+                return
+            for request in group:
+                request.tries += 1
+            spent = [request for request in group if request.tries >= _MOST_TRIES]
+            refuse_all(spent, f"reading the store has failed: {error}")
             raise
-        else:
-            answer_all(zip(group, answered, strict=True))
+        answer_all(zip(group, answered, strict=True))
+
+    def _put_back(self, requests: Sequence[RequestT]) -> None:
+        """Let those that have no answer wait for the next reader."""
+        left = [request for request in requests if not request.answered]
+        if left:
+            self._requests.put_back(left)
 
 
 class JournalReader(_Reader[ReadStream | ReadOwed]):
@@ -129,8 +151,11 @@ class JournalReader(_Reader[ReadStream | ReadOwed]):
     def on_receive(self, message: object) -> None:
         assert isinstance(message, WorkWaits)
         while taken := self._requests.take(_MOST_READS)[0]:
-            for group in _groups(taken):
-                self._serve(group, self._answers)
+            try:
+                for group in _groups(taken):
+                    self._serve(group, self._answers)
+            finally:
+                self._put_back(taken)
 
     def _answers(self, group: Sequence[ReadStream | ReadOwed]) -> list[Answer]:
         reads = [request for request in group if isinstance(request, ReadStream)]
@@ -143,8 +168,7 @@ class JournalReader(_Reader[ReadStream | ReadOwed]):
     def _lines(self, reads: Sequence[ReadStream]) -> dict[str, list[_Line]]:
         if len(reads) == 1:
             (read,) = reads
-            params = [read.head.first_id, read.head.last_id, read.stream, read.after]
-            found = self._connection().execute(_READ_ONE, params).fetchall()
+            found = self._newest(read) if read.after else self._between(read, read.head.first_id)
         else:
             low = min(read.head.first_id for read in reads)
             high = max(read.head.last_id for read in reads)
@@ -155,11 +179,28 @@ class JournalReader(_Reader[ReadStream | ReadOwed]):
             lines[stream].append(tuple(line))
         return lines
 
+    def _between(self, read: ReadStream, low: int, high: int | None = None) -> list[Any]:
+        window = [low, read.head.last_id if high is None else high]
+        return self._connection().execute(_READ_ONE, [*window, read.stream, read.after]).fetchall()
+
+    def _newest(self, read: ReadStream) -> list[Any]:
+        """Read from the end backwards, in growing windows of ids, until all that are wanted are found.
+
+        The last 50 facts of one of 10,000 sessions lie within a twentieth of its whole window.
+        """
+        wanted = read.head.seq - read.after
+        found: list[Any] = []
+        for low, high in windows_back(read.head.first_id, read.head.last_id, _NEWEST_IDS):
+            found = [*self._between(read, low, high), *found]
+            if len(found) >= wanted:
+                break
+        return found
+
     def _facts(self, read: ReadStream, lines: dict[str, list[_Line]]) -> Answer:
         decode, after, last = self._codec.decode, read.after, read.head.seq
         try:
             return tuple(
-                Recorded(seq, decode(kind, v, text), _EPOCH + timedelta(microseconds=micros))
+                Recorded(seq, decode(kind, v, text), from_micros(micros))
                 for seq, kind, v, micros, text in lines.get(read.stream, ())
                 if after < seq <= last
             )
@@ -170,6 +211,14 @@ class JournalReader(_Reader[ReadStream | ReadOwed]):
         ids = request.ids
         found = self._connection().execute(_READ_OWED, [ids[0], ids[-1], list(ids)]).fetchall()
         return tuple(stream for (stream,) in found)
+
+
+def windows_back(first: int, last: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield windows of ids, both ends included, from the last to the first; each four times as wide as the one before."""
+    while last >= first:
+        low = max(first, last - width + 1)
+        yield low, last
+        last, width = low - 1, width * 4
 
 
 def _groups(requests: Sequence[ReadStream | ReadOwed]) -> Iterator[list[ReadStream | ReadOwed]]:
@@ -192,7 +241,10 @@ class SelectReader(_Reader[Select]):
     def on_receive(self, message: object) -> None:
         assert isinstance(message, WorkWaits)
         while taken := self._requests.take(1)[0]:
-            self._serve(taken, lambda selects: [self._run(selects[0])])
+            try:
+                self._serve(taken, lambda selects: [self._run(selects[0])])
+            finally:
+                self._put_back(taken)
 
     def _run(self, select: Select) -> Rows | Exception:
         connection = self._connection()
@@ -205,8 +257,12 @@ class SelectReader(_Reader[Select]):
                 connection.execute(select.sql, list(select.params))
                 return _fetch(connection, select.max_rows)
             finally:
-                connection.execute("ROLLBACK")
+                with contextlib.suppress(duckdb.FatalException):  # that of the query itself is raised
+                    connection.execute("ROLLBACK")
         except duckdb.Error as error:
+            if is_fatal(error):
+                select.tries = _MOST_TRIES
+                raise
             return QueryError(" ".join(str(error).split()))
         except QueryError as error:
             return error

@@ -1,6 +1,7 @@
 """What callers ask of the store's threads, and how the answers travel back to their loops."""
 
 import asyncio
+import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ from store.journal import JournalUnavailableError
 log = structlog.get_logger(__name__)
 
 
+MOST_WAITING = 10_000
+"""Requests that wait while nobody can serve them; the next is refused."""
+
+
 class WorkWaits(NamedTuple):
     """Told to a store thread when its queue was empty and is not any more."""
 
@@ -28,6 +33,17 @@ class Request:
 
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop, kw_only=True)
     future: asyncio.Future[Any] = field(init=False)
+    tries: int = field(init=False, default=0)
+    """How often the store has fallen while it served this one; what became of it is not known then."""
+    looks: int = field(init=False, default=0)
+    """How often it was found waiting while nobody could serve it."""
+
+    answered: bool = field(init=False, default=False)
+
+    @property
+    def uncertain(self) -> bool:
+        """Nobody knows what became of it."""
+        return False
 
     def __post_init__(self) -> None:
         self.future = self.loop.create_future()
@@ -41,6 +57,11 @@ class Append(Request):
     expected: int
     facts: tuple[Encoded, ...]
     owing: bool
+
+    @property
+    def uncertain(self) -> bool:
+        """It may have been written already."""
+        return self.tries > 0
 
 
 @dataclass(slots=True, eq=False)
@@ -81,10 +102,10 @@ class Select(Request):
         with self._lock:
             self._stop = None
 
-    def interrupt(self) -> None:
-        """Stop it if it runs, and never begin it if it does not."""
+    def interrupt(self, *, also_waiting: bool = True) -> None:
+        """Stop it if it runs; if it does not, never begin it."""
         with self._lock:
-            self._abandoned = True
+            self._abandoned = also_waiting or self._stop is not None
             if self._stop is not None:
                 self._stop()
 
@@ -95,8 +116,8 @@ RequestT = TypeVar("RequestT", bound=Request)
 class RequestQueue(Generic[RequestT]):
     """Where requests wait for store threads: threads take many at a time, callers from any loop put one.
 
-    It outlives the actors that serve it: between two of them (`close`, then
-    `open` with the next) requests are refused instead of waiting without end.
+    It outlives the actors that serve it. Between two of them requests wait
+    (`pause`, then `open` with the next) or are refused (`close`).
     """
 
     def __init__(self) -> None:
@@ -105,6 +126,7 @@ class RequestQueue(Generic[RequestT]):
         self._signalled = False
         self._servers: tuple[pykka.ActorRef[Any], ...] = ()
         self._closed: str | None = "the store is not open yet"
+        self._trouble: str | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -114,12 +136,66 @@ class RequestQueue(Generic[RequestT]):
         """Why requests are refused now; None while they are taken."""
         return self._closed
 
+    @property
+    def trouble(self) -> str | None:
+        """Why requests are not served now, whether they wait or are refused; None when all is well."""
+        return self._closed or self._trouble
+
     def open(self, *servers: pykka.ActorRef[Any]) -> None:
-        """Let these actors serve the queue from now on."""
+        """Let these actors serve the queue from now on; they are told of what has waited for them."""
         with self._lock:
             self._servers = servers
-            self._closed = None
-            self._signalled = False
+            self._closed = self._trouble = None
+            self._signalled = bool(self._waiting)
+            if self._waiting:
+                self._tell()
+
+    def pause(self, why: str) -> None:
+        """Let requests wait, until `open` or `close`: whoever served them is gone, and another one will come."""
+        with self._lock:
+            self._servers = ()
+            self._trouble = why
+            self._signalled = True
+
+    def put_back(self, requests: Sequence[RequestT], why: str | None = None) -> None:
+        """Let these wait again, first in line, announced only by `remind`; `why` they are not served now."""
+        with self._lock:
+            self._waiting.extendleft(reversed(requests))
+            self._signalled = True
+            self._trouble = why or self._trouble
+
+    def served(self) -> bool:
+        """Note that requests are served; return whether there was trouble until now."""
+        with self._lock:
+            troubled, self._trouble = self._trouble is not None, None
+        return troubled
+
+    def calm(self) -> bool:
+        """Forget the trouble, unless something waits that will tell whether it is over; return whether it is forgotten."""
+        with self._lock:
+            if self._waiting or not self._servers or self._trouble is None:
+                return False
+            self._trouble, self._signalled = None, False
+            return True
+
+    def remind(self) -> None:
+        """Tell the servers to try again what was put back."""
+        with self._lock:
+            if self._waiting and self._trouble is not None:
+                self._tell()
+
+    def tired(self, looks: int) -> list[RequestT]:
+        """Count one more look at all that waits; return, and forget, what was looked at more than `looks` times.
+
+        What may have been written already is never given up: it waits for the store to tell.
+        """
+        with self._lock:
+            for request in self._waiting:
+                request.looks += 1
+            tired = [r for r in self._waiting if r.looks > looks and not r.uncertain]
+            if tired:
+                self._waiting = deque(r for r in self._waiting if r.looks <= looks or r.uncertain)
+        return tired
 
     def close(self, why: str) -> list[RequestT]:
         """Refuse all further requests; return those that waited."""
@@ -131,21 +207,16 @@ class RequestQueue(Generic[RequestT]):
         return left
 
     def put(self, request: RequestT) -> None:
-        """Let the request wait for a server. Raises JournalUnavailableError when there is none."""
+        """Let the request wait for a server. Raises JournalUnavailableError when none is to come."""
         with self._lock:
             if self._closed is not None:
                 raise JournalUnavailableError(self._closed)
+            if self._trouble is not None and len(self._waiting) >= MOST_WAITING:
+                raise JournalUnavailableError(f"{self._trouble}, and {MOST_WAITING} requests wait already")
             self._waiting.append(request)
-            if self._signalled:
-                return
-            self._signalled = True
-            try:
-                for server in self._servers:
-                    server.tell(WorkWaits())
-            except pykka.ActorDeadError as error:
-                self._waiting.pop()
-                self._closed = "the store has stopped"
-                raise JournalUnavailableError(self._closed) from error
+            if not self._signalled:
+                self._signalled = True
+                self._tell()
 
     def take(self, most: int) -> tuple[list[RequestT], bool]:
         """Return what waits, the oldest first, without waiting; and whether more is left.
@@ -161,6 +232,12 @@ class RequestQueue(Generic[RequestT]):
             self._waiting.clear()
             return taken, False
 
+    def _tell(self) -> None:
+        """Announce that something waits. A server that is just dying leaves it to the next one."""
+        for server in self._servers:
+            with contextlib.suppress(pykka.ActorDeadError):
+                server.tell(WorkWaits())
+
 
 Answer = object
 """What a future is completed with; an exception is raised by it."""
@@ -170,6 +247,7 @@ def answer_all(answers: Iterable[tuple[Request, Answer]]) -> None:
     """Complete the futures of many requests with one call into each loop that asked."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, Answer]]] = defaultdict(list)
     for request, answer in answers:
+        request.answered = True
         by_loop[request.loop].append((request, answer))
     for loop, settled in by_loop.items():
         try:

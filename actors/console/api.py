@@ -178,7 +178,7 @@ class Api:
                 yield server_event("{}", event="lost")
 
     async def stop(self, request: Request) -> Response:
-        await _read_nothing(request)
+        await read_nothing(request)
         return json_response({"stopped": await self._desk.stop(_key(request))})
 
     async def confirm(self, request: Request) -> Response:
@@ -220,11 +220,11 @@ class Api:
         return json_response({"ok": True}, headers={"set-cookie": self._cookie(request)})
 
     async def logout(self, request: Request) -> Response:
-        await _read_nothing(request)
+        await read_nothing(request)
         return json_response({"ok": True}, headers={"set-cookie": self._around.access.no_cookie()})
 
     async def login_code(self, request: Request) -> Response:
-        await _read_nothing(request)
+        await read_nothing(request)
         if not self._around.url:
             raise ApiError(409, "this process serves no web page; `callboard run` does", code="no_page")
         return json_response({"url": f"{self._around.url}/?login={self._around.access.codes.make()}"})
@@ -237,7 +237,7 @@ class NothingBody(Body):
     """A request that says nothing but its address."""
 
 
-async def _read_nothing(request: Request) -> None:
+async def read_nothing(request: Request) -> None:
     """Take an empty body, or an empty JSON object."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         await read_body(request)

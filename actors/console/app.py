@@ -10,8 +10,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from actors.console.api import Api, Surroundings
+from actors.console.dead_letters_api import DeadLettersApi
 from actors.console.openai_api import OpenAiApi
 from actors.console.pages import Pages
+from actors.console.query_api import QueryApi
+from actors.console.search_api import SearchApi
+from actors.console.store_api import StoreApi
 from actors.console.wire import ApiError, ClientGoneError
 from store.journal import JournalError
 
@@ -25,8 +29,10 @@ def build_app(around: Surroundings) -> Starlette:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        ready = around.desk.ready() and not around.open_requests.closing
-        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
+        if not around.desk.ready() or around.open_requests.closing:
+            return PlainTextResponse("not ready\n", 503)
+        problem = around.desk.problem()
+        return PlainTextResponse(f"not ready: {problem}\n" if problem else "ready\n", 503 if problem else 200)
 
     async def metrics(_: Request) -> Response:
         return Response(around.desk.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -34,6 +40,10 @@ def build_app(around: Surroundings) -> Starlette:
     routes = [
         *OpenAiApi(around).routes(),
         *Api(around).routes(),
+        *QueryApi(around).routes(),
+        *StoreApi(around).routes(),
+        *SearchApi(around).routes(),
+        *DeadLettersApi(around.desk).routes(),
         *Pages(around.access).routes(),
         Route("/healthz", healthz),
         Route("/readyz", readyz),

@@ -1,8 +1,10 @@
 """What the HTTP console needs of the rest of the house."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Protocol, Self
 
+from messages.dead_letters import DeadLetter
 from messages.gateway import (
     LiveEvent,
     MessageReceived,
@@ -13,12 +15,19 @@ from messages.gateway import (
     StatusReport,
     TranscriptEntry,
 )
+from messages.history import SessionErased
 from messages.ids import CallId, SessionKey
 from messages.model import ModelRef
+from messages.search import SearchAsked, SearchFound
+from store.query import Answer
 
 
 class WatchLostError(Exception):
     """The watcher was too slow and missed something: read the transcript again and watch anew."""
+
+
+class DeadLetterError(Exception):
+    """What was asked about a dead letter cannot be done; the text says why."""
 
 
 class Watch(Protocol):
@@ -72,6 +81,23 @@ class Desk(Protocol):
         """Return all sessions, latest first."""
         ...
 
+    async def query(
+        self, sql: str, params: Sequence[object] = (), *, timeout_s: float, max_rows: int
+    ) -> Answer:
+        """Run one SELECT over the history. Raises QueryError, with a text for whoever wrote it."""
+        ...
+
+    async def erase(self, key: SessionKey) -> SessionErased:
+        """Delete a session's history for good; what runs in it is stopped first.
+
+        Raises UnknownSessionError, JournalError, and TimeoutError: then nothing is deleted.
+        """
+        ...
+
+    async def search(self, asked: SearchAsked) -> SearchFound:
+        """Search in all conversations. Raises SearchWordsError and SearchUnavailableError."""
+        ...
+
     def watch(self, key: SessionKey, *, live: bool = True) -> Watch:
         """Look at a session; without `live`, durable entries and changes of state only (cheaper)."""
         ...
@@ -82,8 +108,31 @@ class Desk(Protocol):
         """Return all metrics in Prometheus text format."""
         ...
 
+    async def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Return all dead letters, the newest first, also those that were decided about."""
+        ...
+
+    async def retry_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        """Hand its message in again, as a new one. Raises DeadLetterError."""
+        ...
+
+    async def drop_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        """Note that nothing more will be done about it. Raises DeadLetterError."""
+        ...
+
     def ready(self) -> bool:
         """Return whether messages are taken."""
+        ...
+
+    async def back_up(self, copy: Path) -> int:
+        """Write a consistent copy of the database into a new file; return its size in bytes.
+
+        Raises OSError (FileExistsError for a file that is there), duckdb.Error and JournalError.
+        """
+        ...
+
+    def problem(self) -> str:
+        """Return why what is taken has to wait now (the store is down, the disk is full); empty when all is well."""
         ...
 
     def models(self) -> tuple[ModelRef, ...]: ...

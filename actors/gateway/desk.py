@@ -1,14 +1,18 @@
 """The house as its surfaces see it: `actors.console.port.Desk` over the actors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from actors.clock import Clock
+from actors.gateway.dead_letters import DeadLetterBox
+from actors.gateway.erasure import Eraser
 from actors.gateway.session_key import SessionKeyError, key_of
 from actors.metrics import Metrics
 from actors.session import transcript
 from actors.session.directory import Roster, Route
 from actors.session.live import HubWatch, LiveHub
 from actors.session.models.port import Models
+from messages.dead_letters import DeadLetter
 from messages.gateway import (
     Acceptance,
     MessageReceived,
@@ -18,9 +22,13 @@ from messages.gateway import (
     StatusReport,
     TranscriptEntry,
 )
+from messages.history import SessionErased
 from messages.ids import CallId, SessionKey, StreamId
 from messages.model import ModelRef
+from messages.search import SearchAsked, SearchFound
 from messages.session import ConfirmationGiven, StopAsked
+from store.query import Answer
+from store.search_keeper import HistorySearch
 from store.store import Store
 
 
@@ -32,6 +40,8 @@ class HouseDesk:
         *,
         hub: LiveHub,
         store: Store,
+        search: HistorySearch,
+        eraser: Eraser,
         roster: Roster,
         models: Models,
         clock: Clock,
@@ -42,6 +52,7 @@ class HouseDesk:
     ) -> None:
         self._hub = hub
         self._store = store
+        self._search = search
         self._roster = roster
         self._models = models
         self._clock = clock
@@ -49,6 +60,8 @@ class HouseDesk:
         self._tell_sessions = tell_sessions
         self._status = status
         self._metrics = metrics
+        self._eraser = eraser
+        self._letters = DeadLetterBox(store, hub, clock, self.speak, tell_sessions)
         self.open = False
         """Whether messages are taken."""
 
@@ -98,6 +111,20 @@ class HouseDesk:
         stored = await self._store.sessions()
         return tuple(s.model_copy(update={"state": self._state(s.session_key)}) for s in stored)
 
+    async def query(
+        self, sql: str, params: Sequence[object] = (), *, timeout_s: float, max_rows: int
+    ) -> Answer:
+        """Run one SELECT that a person wrote."""
+        return await self._store.query(sql, params, timeout_s=timeout_s, max_rows=max_rows)
+
+    async def erase(self, key: SessionKey) -> SessionErased:
+        """Delete a session's history for good."""
+        return await self._eraser.erase(key)
+
+    async def search(self, asked: SearchAsked) -> SearchFound:
+        """Search in all conversations: whoever stands at a desk may read them all."""
+        return await self._search.search(asked)
+
     def _state(self, key: SessionKey) -> str:
         state = self._hub.now(key)[0].state
         if state == "idle" and key not in self._roster.awake:
@@ -110,11 +137,28 @@ class HouseDesk:
     def status(self) -> StatusReport:
         return self._status()
 
+    async def dead_letters(self) -> tuple[DeadLetter, ...]:
+        return await self._letters.all()
+
+    async def retry_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        return await self._letters.retry(number, by=by)
+
+    async def drop_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        return await self._letters.drop(number, by=by)
+
     def metrics(self) -> bytes:
         return self._metrics.text()
 
     def ready(self) -> bool:
         return self.open
+
+    async def back_up(self, copy: Path) -> int:
+        """Write a consistent copy of the database into a new file."""
+        return await self._store.copy_to(copy)
+
+    def problem(self) -> str:
+        """Return why what is taken has to wait now; empty when all is well."""
+        return self._store.problem or ""
 
     def models(self) -> tuple[ModelRef, ...]:
         return self._models.known()

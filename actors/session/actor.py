@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, assert_never
 
 import structlog
 
 from actors.lifecycle import Lifecycle
-from actors.runtime import ActorSystem, Crashed, LoopActor
+from actors.runtime import ActorDeadError, ActorSystem, Crashed, LoopActor
 from actors.session import effects as e
 from actors.session.asking import Asker
 from actors.session.decision import Rules
 from actors.session.events import publish
 from actors.session.facts import SessionFact
 from actors.session.live import LiveHub
+from actors.session.quarantine import PATIENCE_S, Quarantine
 from actors.session.state import Session, fold
 from actors.session.transition import decide
 from messages.base import Lane, Message
@@ -26,7 +27,7 @@ from messages.gateway import (
     Say,
     SessionStateChanged,
 )
-from messages.ids import SessionKey, StreamId
+from messages.ids import SessionKey, StreamId, Turn
 from messages.session import Heard, ModelAnswered, ModelFailed, RetryDue, StopOverdue, Woke
 from messages.tool import CancelTools, RunTool, ToolContext
 from store.journal import Journal
@@ -37,7 +38,11 @@ STOP_PATIENCE_S = 5.0
 """How long a stopping turn waits for its tools; their process trees are killed within two."""
 
 
-OWN = (ModelAnswered, ModelFailed, RetryDue, StopOverdue)
+class QuarantineOver(Message):
+    """The turn that was suspected of killing the process has run for a while, and did not."""
+
+
+OWN = (ModelAnswered, ModelFailed, RetryDue, StopOverdue, Woke, QuarantineOver)
 """What an actor tells itself; all else comes through the directory, which counts it."""
 
 
@@ -69,6 +74,7 @@ class Services:
     life: str
     tell_workshop: Callable[[RunTool | CancelTools], None]
     tell_delivery: Callable[[Say], None]
+    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 class SessionActor(LoopActor):
@@ -94,19 +100,36 @@ class SessionActor(LoopActor):
         self._length = 0
         self._handled = 0
         self._asking: asyncio.Task[None] | None = None
+        self._suspect: Turn | None = None
+        """A turn that was there at several deaths, while it waits to be taken up or is watched."""
 
     async def on_actor_start(self) -> None:
         """Come back from a crash, a deploy or a sleep: read, fold, and take up what is owed."""
         recorded = await self._services.journal.read(self._stream)
         facts: Any = (r.fact for r in recorded)  # a session's stream holds session facts only
         self._state = fold(self._state, facts)
-        self._length = len(recorded)
-        if self._state.owing:
-            await self._hear(Woke(life=self._services.life, crashed=self._after_crash, at=self.clock.now()))
+        self._length = recorded[-1].seq if recorded else 0  # what was deleted leaves a gap before the rest
+        quarantine, run = self._services.quarantine, self._state.running
+        crashed = self._after_crash and self._key in quarantine.taken_up
+        if run is not None and run.lives and not crashed:
+            self._suspect = run.turn
+            quarantine.enter(self._key, self._let_in)
             self._show_state(None)
+            return
+        if self._state.owing:
+            await self._hear(Woke(life=self._services.life, crashed=crashed, at=self.clock.now()))
+            self._show_state(None)
+        quarantine.taken_up.add(self._key)
+
+    async def on_actor_failure(self, cause: BaseException) -> None:  # noqa: ARG002 whatever it is
+        """Keep no other suspect waiting."""
+        self._services.quarantine.leave(self._key)
 
     async def on_actor_stop(self) -> None:
         """Leave: the model's connection is closed by the end of its task."""
+        self._services.quarantine.leave(self._key)
+        if not self._state.owing:
+            self._services.quarantine.taken_up.discard(self._key)
         log.debug("session leaves memory", session=self._key)
 
     async def on_receive(self, message: Any) -> None:
@@ -115,9 +138,36 @@ class SessionActor(LoopActor):
             return
         if not isinstance(message, OWN):
             self._handled += 1
+        if isinstance(message, QuarantineOver):
+            self._services.quarantine.leave(self._key)
+            return
         before = self._state
-        await self._hear(message)
+        await self._hear(self._taken_up(message) if isinstance(message, Woke) else message)
+        if isinstance(message, Woke):
+            self._services.quarantine.taken_up.add(self._key)
+        self._look_at_suspect()
         self._show_state(before)
+
+    def _let_in(self) -> None:
+        at = self.clock.now()
+        try:
+            self.actor_ref.tell(Woke(life=self._services.life, crashed=False, at=at))
+        except ActorDeadError:
+            self._services.quarantine.leave(self._key)
+
+    def _taken_up(self, woke: Woke) -> Woke:
+        """Quarantine lets us in; when the suspected turn was stopped meanwhile, only what is owed is left."""
+        run = self._state.running
+        if run is not None and run.turn == self._suspect:
+            self.after(PATIENCE_S, QuarantineOver(), name="quarantine")
+            return woke
+        return woke.model_copy(update={"crashed": True})
+
+    def _look_at_suspect(self) -> None:
+        run = self._state.running
+        if self._suspect is not None and (run is None or run.turn != self._suspect):
+            self._suspect = None
+            self._services.quarantine.leave(self._key)
 
     def _consider_sleep(self, asked: SleepIfIdle) -> None:
         state = self._state
@@ -241,4 +291,5 @@ def _say(key: SessionKey, effect: e.Deliver) -> Say:
         origin=owed.origin,
         parts=owed.parts,
         reply_to=owed.reply_to,
+        notice=owed.notice,
     )

@@ -7,10 +7,12 @@ from actors.clock import Clock
 from actors.redaction import Redactor
 from actors.session import context
 from actors.session.effects import AskModel
+from actors.session.heartbeat import Heartbeat
 from actors.session.live import LiveHub
 from actors.session.models.port import ModelCallError, Models
 from actors.tool.catalogue import Catalogue
 from messages.blocks import AssistantBlock, AssistantEntry, Entry, TextBlock, ThinkingBlock, ToolCallBlock
+from messages.gateway import ModelStatusChanged
 from messages.ids import CallId, SessionKey
 from messages.model import Delta, ModelReply, ModelRequest, TextDelta
 from messages.session import ModelAnswered, ModelFailed
@@ -37,14 +39,22 @@ class Asker:
         began_at = self.clock.now()
         cleaner = self.redactor.stream()
 
+        def still_silent(seconds: float) -> None:
+            text = f"waiting for the model for {seconds:.0f} s"
+            self.hub.told(key, ModelStatusChanged(turn=effect.turn, text=text))
+
+        beat = Heartbeat(self.clock, still_silent)
+
         def on_delta(delta: Delta) -> None:
+            beat.heard()
             if isinstance(delta, TextDelta):
                 text = cleaner.feed(delta.text)
                 if text:
                     self.hub.drafted(key, effect.turn, effect.call, text)
 
         try:
-            reply = await self.models.ask(self._request(entries, effect), on_delta)
+            with beat, self.hub.waiting_for_model(key, beat):
+                reply = await self.models.ask(self._request(entries, effect), on_delta)
         except ModelCallError as error:
             self.hub.draft_dropped(key, effect.turn, effect.call)
             failure = error.failure

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Literal
 
 from actors.session import facts as f
 from actors.session.effects import CancelModel, CancelTools, Deliver, Effect
@@ -13,19 +12,6 @@ from messages.gateway import ChatType, MessageReceived, Origin, Part
 from messages.ids import DeliveryId, MessageId, SessionId, SessionKey
 from messages.model import ModelRef, Usage
 from messages.settings import BusyPolicy
-
-EndReason = Literal[
-    "answered",
-    "budget_spent",
-    "empty",
-    "truncated",
-    "refused",
-    "failed",
-    "stopped",
-    "interrupted",
-    "reset",
-    "crashed",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +197,7 @@ class Draft:
             )
         )
 
-    def end_turn(self, reason: EndReason, at: datetime) -> None:
+    def end_turn(self, reason: f.EndReason, at: datetime) -> None:
         """End the running turn, with its figures."""
         run = self.run
         self.say(

@@ -22,10 +22,17 @@ from messages.base import Message
 from messages.gateway import Acceptance, MessageReceived, Receipt
 from messages.ids import SessionKey
 from messages.session import CommandGiven, HandlingFailed, Heard, StopAsked, UserSpoke
+from store.journal import JournalUnavailableError
 
 log = structlog.get_logger(__name__)
 
 RESTART = Backoff(first_s=0.1, most_s=30.0)
+AWAY = Backoff(first_s=0.2, most_s=5.0)
+"""Between two tries while the journal is away; each try waits for the journal itself."""
+
+JOURNAL_PATIENCE_S = 30.0
+"""How long messages are kept for a journal that is away, before people are told to try again later."""
+
 PEACE_S = 60.0
 """A session that lived so long without a crash is trusted again."""
 
@@ -77,6 +84,10 @@ class _Seat:
     tried: Any = None
     """The message whose handling crashed the actor once."""
     pending: list[Heard] = field(default_factory=list)
+    away_times: int = 0
+    """How often it ended because the journal was away, in the spell that began at `away_since`."""
+    away_since: float = 0.0
+    away_at: float = -PEACE_S
 
 
 class Roster:
@@ -215,18 +226,39 @@ class SessionDirectory(LoopActor):
         seat = self._seats.get(key)
         if seat is None or seat.ref is not crashed.ref or self.system.stopping:
             return
+        if isinstance(crashed.cause, JournalUnavailableError):
+            self._without_journal(key, seat, crashed)
+            return
         now = self.clock.monotonic()
         seat.crashes = 1 if now - seat.crashed_at > PEACE_S else seat.crashes + 1
-        seat.crashed_at, seat.ref = now, None
+        seat.crashed_at, seat.ref, seat.away_times = now, None, 0
         self._on_incident(f"session:{key}", "crashed", repr(crashed.cause))
-        mail: list[Any] = [
-            e.message
-            for e in crashed.leftover
-            if isinstance(e.message, Message) and not isinstance(e.message, SleepIfIdle)
-        ]
-        seat.pending = [*self._once_more(key, seat, crashed), *mail, *seat.pending]
+        seat.pending = [*self._once_more(key, seat, crashed), *_mail(crashed), *seat.pending]
         wait = 0.0 if seat.crashes == 1 else RESTART.wait(seat.crashes - 1, self._chance())
         self.after(wait, TryAgain(key=key), name=f"restart {key}")
+
+    def _without_journal(self, key: SessionKey, seat: _Seat, crashed: Crashed) -> None:
+        """The journal was away for longer than it lets wait: no message is to blame, and none is lost.
+
+        All are kept and tried again, the one that was being handled first. After
+        `JOURNAL_PATIENCE_S`, people are told to try again later; what the session owes
+        itself is kept for as long as it takes.
+        """
+        now = self.clock.monotonic()
+        if now - seat.away_at > PEACE_S:
+            seat.away_since, seat.away_times = now, 0
+        seat.away_at, seat.away_times, seat.ref = now, seat.away_times + 1, None
+        handled = [crashed.message] if isinstance(crashed.message, Message) else []
+        kept = [m for m in (*handled, *_mail(crashed), *seat.pending) if not isinstance(m, SleepIfIdle)]
+        if now - seat.away_since >= JOURNAL_PATIENCE_S:
+            for message in kept:
+                self._refuse(key, message)
+            kept = [message for message in kept if heard_in(message) is None]
+        seat.pending = kept
+        log.warning(
+            "a session waits for the journal", session=key, messages=len(kept), why=str(crashed.cause)
+        )
+        self.after(AWAY.wait(seat.away_times, self._chance()), TryAgain(key=key), name=f"restart {key}")
 
     def _once_more(self, key: SessionKey, seat: _Seat, crashed: Crashed) -> list[Any]:
         """The message that crashed it: tried once more, and then given up."""
@@ -246,8 +278,9 @@ class SessionDirectory(LoopActor):
     def _try_again(self, key: SessionKey) -> None:
         seat = self._seats.get(key)
         if seat is not None and seat.ref is None:
-            self._start(key, seat, after_crash=True)
-            self._on_incident(f"session:{key}", "restarted", f"after {seat.crashes} crash(es)")
+            self._start(key, seat, after_crash=seat.away_times == 0 or self._after_crash)
+            if seat.away_times == 0:
+                self._on_incident(f"session:{key}", "restarted", f"after {seat.crashes} crash(es)")
 
     # ------------------------------------------------------------------ sleeping
 
@@ -287,6 +320,15 @@ class SessionDirectory(LoopActor):
         del self._seats[agreed.key]
         self._roster.awake.discard(agreed.key)
         seat.ref.stop(block=False)
+
+
+def _mail(crashed: Crashed) -> list[Any]:
+    """Return what an actor had not handled."""
+    return [
+        e.message
+        for e in crashed.leftover
+        if isinstance(e.message, Message) and not isinstance(e.message, SleepIfIdle)
+    ]
 
 
 def heard_in(message: Any) -> MessageReceived | None:

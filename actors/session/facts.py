@@ -209,24 +209,28 @@ class TurnStopping(Fact):
     at: Instant
 
 
+EndReason = Literal[
+    "answered",
+    "budget_spent",
+    "empty",
+    "truncated",
+    "refused",
+    "failed",
+    "stopped",
+    "interrupted",
+    "reset",
+    "crashed",
+]
+"""How a run can end."""
+
+
 class TurnEnded(Fact):
     """The run is over. `reason` is recorded always."""
 
     kind: Literal["turn_ended"] = "turn_ended"
     turn: Turn
     session_id: SessionId
-    reason: Literal[
-        "answered",
-        "budget_spent",
-        "empty",
-        "truncated",
-        "refused",
-        "failed",
-        "stopped",
-        "interrupted",
-        "reset",
-        "crashed",
-    ]
+    reason: EndReason
     message_ids: tuple[MessageId, ...]
     model_calls: int
     tool_calls: int
@@ -268,6 +272,15 @@ class ReplyDelivered(Fact):
     at: Instant
 
 
+class ReplyGivenUp(Fact):
+    """The platform will not take it, or nobody knows whether it did: it is not tried again."""
+
+    kind: Literal["reply_given_up"] = "reply_given_up"
+    delivery_id: DeliveryId
+    why: Text
+    at: Instant
+
+
 class PolicyChosen(Fact):
     """What a message does that comes while busy was changed."""
 
@@ -285,13 +298,37 @@ class ModelChosen(Fact):
 
 
 class MessageGivenUp(Fact):
-    """Handling a message crashed the actor twice: a dead letter."""
+    """A dead letter: handling this message crashed the actor twice, or ended the whole process three times."""
 
     kind: Literal["message_given_up"] = "message_given_up"
     message_id: MessageId | None
     error: Text
     letter: Text
-    """The message itself, as JSON."""
+    """The message itself, as JSON; empty when it is in the journal as accepted, or must not be looked at."""
+    at: Instant
+
+
+class DeadLetterClosed(Fact):
+    """An operator decided about a dead letter."""
+
+    kind: Literal["dead_letter_closed"] = "dead_letter_closed"
+    letter: int
+    """The place in this stream of the `MessageGivenUp` that it closes."""
+    how: Literal["retried", "dropped"]
+    retried_as: MessageId | None = None
+    """The id under which the message was handed in again."""
+    by: Text
+    at: Instant
+
+
+class HistoryErased(Fact):
+    """Everything before this in its stream is void, and deleted soon after. What comes next begins anew."""
+
+    kind: Literal["history_erased"] = "history_erased"
+    last_turn: Turn
+    """So that the numbers of turns never go back."""
+    message_ids: tuple[MessageId, ...] = ()
+    """Accepted messages that get no answer because of it."""
     at: Instant
 
 
@@ -314,8 +351,11 @@ SessionFact = Annotated[
     | TurnEnded
     | ReplyOwed
     | ReplyDelivered
+    | ReplyGivenUp
     | PolicyChosen
     | ModelChosen
-    | MessageGivenUp,
+    | MessageGivenUp
+    | DeadLetterClosed
+    | HistoryErased,
     Field(discriminator="kind"),
 ]

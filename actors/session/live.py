@@ -7,11 +7,13 @@ falls behind is told so, and reads the journal again.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from actors.console.port import WatchLostError
 from actors.session import transcript
+from actors.session.heartbeat import Heartbeat
 from messages.gateway import (
     ConfirmationAsked,
     DraftChanged,
@@ -52,9 +54,12 @@ class _Now:
 class LiveHub:
     """All that is being watched. On the loop only; every call is cheap and synchronous."""
 
-    def __init__(self) -> None:
+    def __init__(self, settled: Callable[[SessionKey, MessageId], None] | None = None) -> None:
+        self._settled = settled
+        """Told of every message that has got its receipt."""
         self._now: dict[SessionKey, _Now] = {}
         self._watches: dict[SessionKey, set[HubWatch]] = {}
+        self._silences: dict[SessionKey, Heartbeat] = {}
         self._expected: dict[WaitingFor, list[asyncio.Future[Receipt]]] = {}
 
     # -------------------------------------------------- from sessions
@@ -111,6 +116,20 @@ class LiveHub:
         """Anything else for those who watch."""
         self._tell(key, event)
 
+    @contextmanager
+    def waiting_for_model(self, key: SessionKey, beat: Heartbeat) -> Iterator[None]:
+        """A context while a session waits for its model."""
+        self._silences[key] = beat
+        try:
+            yield
+        finally:
+            if self._silences.get(key) is beat:
+                del self._silences[key]
+
+    def longest_silence_s(self, now: float) -> float:
+        """Return for how long the most silent model has said nothing; `now` is the clock's monotonic time."""
+        return max((now - beat.heard_at for beat in self._silences.values()), default=0.0)
+
     def recorded(self, key: SessionKey, facts: Iterable[Recorded]) -> None:
         """Facts are durable: their lines go to those who watch."""
         if key in self._watches:
@@ -119,6 +138,8 @@ class LiveHub:
 
     def acknowledge(self, key: SessionKey, receipt: Receipt) -> None:
         """What became of a message at the door."""
+        if self._settled is not None:
+            self._settled(key, receipt.message_id)
         for future in self._expected.pop((key, receipt.message_id), ()):
             if not future.done():
                 future.set_result(receipt)

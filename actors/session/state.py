@@ -162,7 +162,7 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
             return replace(state, running=None, carried=carried)
         case f.ReplyOwed():
             return replace(state, owed=(*state.owed, fact), notices=state.notices + (1 if fact.notice else 0))
-        case f.ReplyDelivered():
+        case f.ReplyDelivered() | f.ReplyGivenUp():
             return replace(state, owed=tuple(o for o in state.owed if o.delivery_id != fact.delivery_id))
         case f.PolicyChosen():
             return replace(state, policy=fact.policy)
@@ -171,6 +171,10 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
         case f.MessageGivenUp():
             seen = state.seen if fact.message_id is None else _remember(state.seen, fact.message_id)
             return replace(state, seen=seen)
+        case f.DeadLetterClosed():
+            return state
+        case f.HistoryErased():
+            return Session(key=state.key, last_turn=fact.last_turn)
         case _:
             assert_never(fact)
 

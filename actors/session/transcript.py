@@ -23,7 +23,7 @@ def current(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
     """
     facts = tuple(recorded)
     for i in range(len(facts) - 1, -1, -1):
-        if isinstance(facts[i].fact, f.SessionOpened):
+        if isinstance(facts[i].fact, f.SessionOpened | f.HistoryErased):
             return facts[i:]
     return facts
 
@@ -82,6 +82,11 @@ def line_of(recorded: Recorded) -> TranscriptEntry | None:  # one arm a fact tha
             text = "Interrupted by a restart of the program; taken up again."
             return TranscriptEntry(
                 seq=seq, role="notice", text=text, at=fact.at, turn=fact.turn, status="interrupted"
+            )
+        case f.HistoryErased():
+            text = "The history of this conversation was deleted."
+            return TranscriptEntry(
+                seq=seq, role="notice", text=text, at=fact.at, answers=fact.message_ids, status="erased"
             )
         case f.TurnEnded() if fact.reason == "interrupted":
             text = "Interrupted by a new message; both are answered together."

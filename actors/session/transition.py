@@ -22,6 +22,8 @@ A message that was accepted ends in exactly one of: answered; merged into an
 answered turn (interrupt, collect, steer); refused with a reason the person saw.
 """
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Literal, assert_never
 
 from actors.session import facts as f
@@ -43,7 +45,8 @@ from actors.session.run import (
 from actors.session.state import Session, owes
 from messages import session as m
 from messages.blocks import ToolStatus
-from messages.gateway import Acceptance, MessageReceived, SayingSucceeded
+from messages.gateway import Acceptance, MessageReceived, SayingFailed, SayingSucceeded
+from messages.ids import MessageId
 from messages.settings import BusyPolicy
 from messages.tool import ToolFinished
 
@@ -74,10 +77,16 @@ def decide(state: Session, heard: m.Heard, rules: Rules) -> Decision:
             return _confirmed(state, heard, rules)
         case SayingSucceeded():
             return _delivered(state, heard)
+        case SayingFailed():
+            return _undeliverable(state, heard)
         case m.Woke():
             return _woke(state, heard, rules)
         case m.HandlingFailed():
             return _given_up(state, heard, rules)
+        case m.DeadLetterSettled():
+            return _closed(heard)
+        case m.ErasureAsked():
+            return _erase(state, heard, rules)
         case _:
             assert_never(heard)
 
@@ -184,6 +193,12 @@ def _delivered(state: Session, receipt: SayingSucceeded) -> Decision:
     )
 
 
+def _undeliverable(state: Session, failed: SayingFailed) -> Decision:
+    if not owes(state, failed.delivery_id):
+        return NOTHING
+    return Decision((f.ReplyGivenUp(delivery_id=failed.delivery_id, why=failed.why, at=failed.at),), ())
+
+
 def _woke(state: Session, woke: m.Woke, rules: Rules) -> Decision:
     draft = Draft(state, rules)
     for owed in state.owed:
@@ -208,6 +223,7 @@ def _set_aside(draft: Draft, rules: Rules, woke: m.Woke, times: int) -> None:
     for call in run.calls:
         if call.phase != "done":
             draft.end_call(call, ToolStatus.UNKNOWN, words.CALL_UNKNOWN, woke.at)
+    _bury(draft, run.message_ids, words.DIED_RUNNING.format(times=times), "", woke.at)
     draft.end_turn("crashed", woke.at)
     draft.notice(words.CRASHED.format(times=times), woke.at, run=run, status="crashed")
     begin_next(draft, rules, woke.at)
@@ -242,21 +258,37 @@ def _go_on(draft: Draft, rules: Rules, woke: m.Woke) -> None:
         draft.do(ask(draft.state))
 
 
+def _erase(state: Session, asked: m.ErasureAsked, rules: Rules) -> Decision:
+    """Stop what runs and begin anew. Its late answers belong to a turn that is not running: they change nothing."""
+    draft = Draft(state, rules)
+    run = state.running
+    if run is not None:
+        draft.cancel_model()
+        draft.cancel_tools()
+    draft.say(erased(state, asked.at))
+    return draft.decision()
+
+
+def erased(state: Session, at: datetime) -> f.HistoryErased:
+    """Return the fact that voids everything so far, and names the messages that get no answer by that."""
+    running = state.running.message_ids if state.running else ()
+    unanswered = (*running, *state.carried, *(waiting.message_id for waiting in state.waiting))
+    return f.HistoryErased(last_turn=state.last_turn, message_ids=tuple(dict.fromkeys(unanswered)), at=at)
+
+
 def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decision:
     """A message crashed us twice. Say so; a turn that it belonged to is over."""
     draft = Draft(state, rules)
-    heard = failure.heard
+    heard, run = failure.heard, state.running
+    if heard is not None and heard.message_id in state.seen:
+        # It was taken before it did harm: it has its outcome, or will have.
+        return Decision((), (Acknowledge(heard.message_id, Acceptance.DUPLICATE),))
     if heard is not None:
         draft.open_for(heard)
-    draft.say(
-        f.MessageGivenUp(
-            message_id=heard.message_id if heard else None,
-            error=failure.error,
-            letter=heard.model_dump_json() if heard else "",
-            at=failure.at,
-        )
-    )
-    run = state.running
+        letter = heard.model_dump_json()
+        _bury(draft, (heard.message_id,), failure.error, letter, failure.at)
+    else:
+        _bury(draft, run.message_ids if run else (None,), failure.error, "", failure.at)
     if heard is not None:
         draft.do(Acknowledge(heard.message_id, Acceptance.REFUSED, words.APOLOGY))
         draft.notice(words.APOLOGY, failure.at, heard, status="crashed")
@@ -270,3 +302,20 @@ def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decisi
         draft.notice(words.APOLOGY, failure.at, run=run, status="crashed")
         begin_next(draft, rules, failure.at)
     return draft.decision()
+
+
+def _bury(draft: Draft, ids: Iterable[MessageId | None], error: str, letter: str, at: datetime) -> None:
+    for message_id in ids:
+        draft.say(f.MessageGivenUp(message_id=message_id, error=error, letter=letter, at=at))
+
+
+def _closed(settled: m.DeadLetterSettled) -> Decision:
+    """Note what an operator decided; whoever hands the dead letter in again does that beforehand."""
+    closed = f.DeadLetterClosed(
+        letter=settled.letter,
+        how=settled.how,
+        retried_as=settled.retried_as,
+        by=settled.by,
+        at=settled.at,
+    )
+    return Decision((closed,), (Acknowledge(settled.acknowledge, Acceptance.ACCEPTED),))

@@ -11,6 +11,8 @@ TOO_MANY_CUTS = (
     "Ask for a smaller piece, or raise `model.max_output_tokens`."
 )
 CRASHED = "This request stopped the program {times} times, so it was set aside. Nothing else was lost."
+DIED_RUNNING = "the process died: this turn was running at {times} starts in a row"
+DIED_AT_THE_DOOR = "the process died {times} times while this message was being taken"
 APOLOGY = (
     "Something went wrong inside while handling this, twice. It was set aside and noted for the operator."
 )

@@ -37,9 +37,12 @@ def builtin_tools() -> tuple[ToolSpec, ...]:
     return tuple(found)
 
 
-def discover(offered: Iterable[EntryPoint] | None = None) -> Discovered:
-    """Return the built-in tools and those that installed packages offer. Never raises."""
-    specs = {spec.name: spec for spec in builtin_tools()}
+def discover(offered: Iterable[EntryPoint] | None = None, own: Iterable[ToolSpec] = ()) -> Discovered:
+    """Return the built-in tools and those that installed packages offer. Never raises.
+
+    `own` are built-in ones that stand on something of the house, such as its history.
+    """
+    specs = {spec.name: spec for spec in (*builtin_tools(), *own)}
     problems: list[str] = []
     for entry in sorted(entry_points(group=GROUP) if offered is None else offered, key=lambda e: e.name):
         try:

@@ -11,10 +11,10 @@ from actors.session.context import estimate, size
 from actors.session.decision import Rules
 from messages.blocks import ToolStatus
 from messages.gateway import Acceptance, ChatType, Origin, Said
-from messages.ids import MessageId, StreamId
+from messages.ids import StreamId
 from messages.model import FailureKind, StopReason
 from messages.settings import BusyPolicy, ToolSettings
-from store.journal import JournalUnavailableError, StaleWriterError
+from store.journal import JournalError, StaleWriterError
 from tests.walks.stage import ANN, QUEUE, Stage
 from tests.walks.tools import Bench
 
@@ -437,7 +437,7 @@ async def test_W08_what_waited_in_a_crashed_session_is_handled_by_its_next_life(
     async with Stage() as stage:
         stage.models.otherwise(lambda request: "yes")
         await stage.says("zero")
-        stage.journal.will_fail_next_append()
+        stage.journal.will_fail_next_append(JournalError("a crash"))
         for n in range(5):
             stage.desk.tell(stage.message(f"say {n}"))
         await stage.settle()
@@ -454,8 +454,8 @@ async def test_W07_a_message_that_crashes_its_session_twice_becomes_a_dead_lette
     async with Stage() as stage:
         stage.models.otherwise(lambda request: "yes")
         await stage.says("zero")
-        stage.journal.will_fail_next_append(JournalUnavailableError("first"))
-        stage.journal.will_fail_next_append(JournalUnavailableError("second"))
+        stage.journal.will_fail_next_append(JournalError("first"))
+        stage.journal.will_fail_next_append(JournalError("second"))
         stage.desk.tell(stage.message("bad"))
         stage.desk.tell(stage.message("good"))
         await stage.clock.advance(60)

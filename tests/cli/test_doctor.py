@@ -36,6 +36,18 @@ async def test_a_place_where_all_is_well(tmp_path: Path) -> None:
         assert f" {subject}: " in printed(call)
 
 
+async def test_a_platform_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    right = "{address: '127.0.0.1:7700', secret: a-secret-of-some-length}"
+    platforms = f"{{bridge: {{options: {right}}}, bridge/work: {{options: {{}}}}, carrier: {{}}}}"
+    (tmp_path / "callboard.yaml").write_text(f"{CONFIGURED}platforms: {platforms}\n")
+    call = typed(tmp_path, FakeDesk())
+    assert await examine(call, ask=False) == ExitCode.FAILED
+    text = printed(call)
+    assert "ok    platform bridge: can be connected." in text
+    assert "fail  platform bridge/work: The options of the platform 'bridge' are wrong: address" in text
+    assert "fail  platform carrier: There is no platform 'carrier'." in text
+
+
 async def test_wrong_settings_are_a_failure_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "callboard.yaml").write_text("server: {prot: 1}\n")
     call = typed(tmp_path, FakeDesk())

@@ -10,13 +10,16 @@ A turn with no script answers `you said: …`. Scripts are used up in order, one
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import quote
 
-from actors.console.port import WatchLostError
+from actors.console.port import DeadLetterError, WatchLostError
+from actors.gateway.erasure import UnknownSessionError
+from messages.dead_letters import DeadLetter
 from messages.gateway import (
     Acceptance,
     ConfirmationAsked,
@@ -32,8 +35,13 @@ from messages.gateway import (
     ToolProgressed,
     TranscriptEntry,
 )
+from messages.history import SessionErased
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
 from messages.model import ModelRef
+from messages.search import SearchAsked, SearchFound
+from store.query import Answer
+from store.search_text import understand
+from store.store import QueryError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MODEL = ModelRef(provider="fake", name="parrot-1")
@@ -177,9 +185,18 @@ class FakeDesk:
         self.spoken: list[MessageReceived] = []
         self.confirmed: list[tuple[SessionKey, CallId, bool, str]] = []
         self.talks: dict[SessionKey, Talk] = {}
+        self.query_fails = ""
+        """Why the next queries fail."""
+        self.queries: list[tuple[str, tuple[object, ...]]] = []
+        self.answers = Answer(b'{"columns": [], "truncated": null, "rows": []}', 0, None)
+        self.searches: list[SearchAsked] = []
+        self.finds = SearchFound(hits=(), total=0)
+        self.letters: dict[int, DeadLetter] = {}
         self._scripts: deque[Script] = deque()
         self._refusals: deque[str] = deque()
         self._ready = True
+        self.trouble = ""
+        """What `problem` says."""
         self._heard_one = asyncio.Event()
         self._watches_changed = asyncio.Event()
 
@@ -329,6 +346,26 @@ class FakeDesk:
     async def sessions(self) -> tuple[SessionSummary, ...]:
         return tuple(self._summary(talk) for talk in reversed(self.talks.values()) if talk.entries)
 
+    async def query(
+        self, sql: str, params: Sequence[object] = (), *, timeout_s: float, max_rows: int
+    ) -> Answer:
+        self.queries.append((sql, tuple(params)))
+        if self.query_fails:
+            raise QueryError(self.query_fails)
+        return self.answers
+
+    async def erase(self, key: SessionKey) -> SessionErased:
+        talk = self.talks.pop(key, None)
+        if talk is None:
+            raise UnknownSessionError(f"there is no session {key!r}")
+        return SessionErased(session_key=key, facts=len(talk.entries))
+
+    async def search(self, asked: SearchAsked) -> SearchFound:
+        """Search as the real one reads words; what is found was put there by the test."""
+        understand(asked.words)
+        self.searches.append(asked)
+        return self.finds
+
     def watch(self, key: SessionKey, *, live: bool = True) -> FakeWatch:
         return FakeWatch(self._talk(key), live=live, changed=self._watches_changed)
 
@@ -353,8 +390,34 @@ class FakeDesk:
     def metrics(self) -> bytes:
         return b"# HELP callboard_turns_total Turns.\n# TYPE callboard_turns_total counter\ncallboard_turns_total 1.0\n"
 
+    async def dead_letters(self) -> tuple[DeadLetter, ...]:
+        return tuple(self.letters.values())
+
+    async def retry_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        return self._decided(number, "retried", by)
+
+    async def drop_dead_letter(self, number: int, *, by: str) -> DeadLetter:
+        return self._decided(number, "dropped", by)
+
+    def _decided(self, number: int, how: str, by: str) -> DeadLetter:
+        letter = self.letters.get(number)
+        if letter is None or letter.state != "open":
+            raise DeadLetterError(f"there is no open dead letter {number}")
+        change: dict[str, object] = {"state": how, "closed_by": by, "closed_at": START}
+        if how == "retried":
+            change["retried_as"] = f"{letter.message_id}~{number}"
+        self.letters[number] = letter.model_copy(update=change)
+        return self.letters[number]
+
     def ready(self) -> bool:
         return self._ready
+
+    async def back_up(self, copy: Path) -> int:
+        with copy.open("xb") as file:
+            return file.write(b"a copy")
+
+    def problem(self) -> str:
+        return self.trouble
 
     def models(self) -> tuple[ModelRef, ...]:
         return (MODEL,)

@@ -23,6 +23,7 @@ from messages.gateway import (
     TranscriptEntry,
 )
 from messages.ids import CallId, MessageId, SessionKey
+from messages.search import SearchAsked, SearchFound
 
 _T = TypeVar("_T")
 
@@ -91,9 +92,11 @@ class ControlClient:
         """Return the JSON answer. Raises NotRunningError and ApiFailureError."""
         return await self._request("GET", path, params=params)
 
-    async def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    async def post(
+        self, path: str, body: dict[str, Any] | None = None, *, within_s: float = _ANSWER_WITHIN_S
+    ) -> Any:
         """Return the JSON answer. Raises NotRunningError and ApiFailureError."""
-        return await self._request("POST", path, body=body or {})
+        return await self._request("POST", path, body=body or {}, within_s=within_s)
 
     async def key_of(self, chat: str, platform: str = "terminal") -> SessionKey:
         answer = await self.get("/api/session-key", platform=platform, chat=chat)
@@ -104,6 +107,15 @@ class ControlClient:
 
     async def transcript(self, key: SessionKey, after: int = 0) -> tuple[TranscriptEntry, ...]:
         return _read(_ENTRIES, (await self.get(f"{_path(key)}/messages", after=str(after)))["entries"])
+
+    async def search(self, asked: SearchAsked) -> SearchFound:
+        """Search in all conversations. Raises ApiFailureError 422 when the words say nothing."""
+        said = json.loads(asked.model_dump_json(exclude_none=True))
+        params = [("role", role) for role in said.pop("roles")]
+        params += [(name, str(value)) for name, value in said.items()]
+        return SearchFound.model_validate_json(
+            json.dumps(await self._request("GET", "/api/search", params=params))
+        )
 
     async def status(self) -> StatusReport:
         return StatusReport.model_validate_json(json.dumps(await self.get("/api/status")))
@@ -164,10 +176,11 @@ class ControlClient:
         method: str,
         path: str,
         *,
-        params: dict[str, str] | None = None,
+        params: dict[str, str] | list[tuple[str, str]] | None = None,
         body: dict[str, Any] | None = None,
+        within_s: float = _ANSWER_WITHIN_S,
     ) -> tuple[int, Any]:
-        timeout = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
+        timeout = aiohttp.ClientTimeout(total=within_s)
         try:
             async with self._session().request(
                 method, f"http://localhost{path}", params=params, json=body, timeout=timeout

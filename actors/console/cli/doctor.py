@@ -67,6 +67,8 @@ async def _findings(invocation: Invocation, *, ask: bool) -> AsyncIterator[Findi
         yield check_database(invocation, loaded.settings, running)
         yield check_port(loaded.settings, running)
         yield await _check_model(invocation, loaded.settings, running)
+        for finding in check_platforms(invocation, loaded.settings):
+            yield finding
     yield check_local_model()
     for finding in check_tools():
         yield finding
@@ -113,6 +115,25 @@ def check_settings(invocation: Invocation, loaded: LoadedSettings) -> Iterator[F
     for where in loaded.literal_secrets:
         remedy = "Write ${NAME} instead, and set NAME in the environment."
         yield Finding("warn", "settings", f"{where} holds a secret itself.", remedy)
+
+
+def check_platforms(invocation: Invocation, settings: "Settings") -> Iterator[Finding]:
+    # Only this check needs the platforms, and only those that are set are imported.
+    from actors.gateway.registry import PlatformUnavailableError, Registry  # noqa: PLC0415
+    from actors.gateway.targets import platform_and_account  # noqa: PLC0415
+
+    registry = Registry.discover()
+    for name, each in settings.platforms.items():
+        subject = f"platform {name}"
+        if not each.enabled:
+            yield Finding("ok", subject, "switched off.")
+            continue
+        try:
+            registry.prepare(*platform_and_account(name), each, invocation.env)
+        except PlatformUnavailableError as error:
+            yield Finding("fail", subject, error.what, error.remedy)
+        else:
+            yield Finding("ok", subject, "can be connected.")
 
 
 def check_process(running: RunningProcess | None) -> Finding:

@@ -120,7 +120,14 @@ def _body(entry: TranscriptEntry) -> str:
     return f"{fence}\n{entry.text}\n{fence}"
 
 
-Format = Literal["md", "json"]
+Format = Literal["md", "json", "openai", "sharegpt"]
+
+SUFFIXES: Final[dict[Format, str]] = {
+    "md": ".md",
+    "json": ".json",
+    "openai": ".openai.jsonl",
+    "sharegpt": ".sharegpt.jsonl",
+}
 
 
 def rendered(form: Format, summary: SessionSummary, entries: Iterable[TranscriptEntry]) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from actors.console.cli.client import ApiFailureError
-from actors.console.cli.export import Format, UnsafeNameError, rendered, speaker, write_export
+from actors.console.cli.export import SUFFIXES, Format, UnsafeNameError, rendered, speaker, write_export
+from actors.console.cli.history import History, UnknownSessionError, facts_of, find_key, open_history
 from actors.console.cli.invocation import ExitCode, Invocation
 from actors.console.cli.printable import printable
 from actors.console.cli.shelf import key_of, open_shelf
@@ -51,6 +53,8 @@ async def export_sessions(invocation: Invocation, names: Sequence[str], out: Pat
     if problem := _make_folder(out):
         invocation.note(problem)
         return ExitCode.USAGE
+    if form in ("openai", "sharegpt"):
+        return await _export_dialogues(invocation, names, out, form)
     failures = 0
     async with open_shelf(invocation) as shelf:
         known = {session.session_key: session for session in await shelf.sessions()}
@@ -62,11 +66,39 @@ async def export_sessions(invocation: Invocation, names: Sequence[str], out: Pat
                 continue
             try:
                 content = rendered(form, known[key], await shelf.transcript(key))
-                invocation.out(str(write_export(out, key, f".{form}", content)))
+                invocation.out(str(write_export(out, key, SUFFIXES[form], content)))
             except (UnsafeNameError, ApiFailureError, OSError) as error:
                 invocation.note(f"{key} was not exported: {error}")
                 failures += 1
     return ExitCode.FAILED if failures else ExitCode.OK
+
+
+async def _export_dialogues(
+    invocation: Invocation, names: Sequence[str], out: Path, form: Literal["openai", "sharegpt"]
+) -> int:
+    """Write conversations from their facts; the transcript has no arguments of tool calls."""
+    from actors.console.cli.dialogue import as_openai, as_sharegpt  # noqa: PLC0415 it brings all facts
+
+    render = as_openai if form == "openai" else as_sharegpt
+    failures = 0
+    async with open_history(invocation) as history:
+        for name in names or await _all_keys(history):
+            try:
+                key = await find_key(history, name)
+                content = render(key, await facts_of(history, key))
+                invocation.out(str(write_export(out, key, SUFFIXES[form], content)))
+            except UnknownSessionError as error:
+                invocation.note(str(error))
+                failures += 1
+            except (UnsafeNameError, ApiFailureError, OSError) as error:
+                invocation.note(f"{name} was not exported: {error}")
+                failures += 1
+    return ExitCode.FAILED if failures else ExitCode.OK
+
+
+async def _all_keys(history: History) -> list[str]:
+    found = await history.query("SELECT DISTINCT session_key FROM sessions ORDER BY 1", max_rows=1_000_000)
+    return [str(row[0]) for row in found.rows]
 
 
 def _make_folder(folder: Path) -> str:

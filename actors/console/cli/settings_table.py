@@ -102,6 +102,8 @@ def _type_name(kind: Any) -> str:
         return _type_name(inside[0])
     if origin is Literal:
         return ", ".join(f"`{each}`" for each in inside)
+    if origin is dict:
+        return "table"
     if origin is tuple:
         return f"list of {_type_name(inside[0])}"
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -112,6 +114,8 @@ def _type_name(kind: Any) -> str:
 def _default(value: object) -> str:
     match value:
         case None | ():
+            return "none"
+        case dict() if not value:
             return "none"
         case bool():
             return f"`{str(value).lower()}`"

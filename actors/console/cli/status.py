@@ -36,10 +36,12 @@ def status_text(status: StatusReport, url: str) -> str:
         ("Model", " ".join(model_lines(status))),
         ("Sessions", f"{status.sessions_awake} awake"),
         ("Turns", f"{status.turns_running} running, {status.turns_done} done"),
+        ("Waiting", f"for a model, {status.model_silent_s:.0f} s at most"),
         ("Refused", f"{status.mailbox_refusals} messages, because a mailbox was full"),
         ("Loop lag", f"{status.loop_lag_ms:.1f} ms at worst in the last minute"),
         ("Incidents", str(status.incidents)),
     ]
+    rows += [(f"Platform {name}", state) for name, state in sorted(status.platforms.items())]
     rows += [("Degraded", name) for name in status.degraded]
     rows += [(f"Store {name}", str(value)) for name, value in sorted(status.store.items())]
     width = max(len(name) for name, _ in rows) + 2

@@ -1,6 +1,5 @@
 """What time it is."""
 
-
 from zoneinfo import ZoneInfo
 
 from actors.tool.run import ToolError, ToolRun

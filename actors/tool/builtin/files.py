@@ -1,6 +1,5 @@
 """Files in the workspace: read, write, edit, list."""
 
-
 import os
 import stat
 from pathlib import Path

@@ -1,6 +1,5 @@
 """Search in the files of the workspace."""
 
-
 import os
 import re
 from collections.abc import Iterator

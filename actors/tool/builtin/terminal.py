@@ -1,6 +1,5 @@
 """Run a command."""
 
-
 from pathlib import Path
 from typing import Annotated
 

@@ -20,7 +20,7 @@ from actors.session.state import fold
 from actors.session.transition import decide
 from messages import session as m
 from messages.blocks import ToolStatus
-from messages.gateway import Acceptance, SayingSucceeded
+from messages.gateway import Acceptance, SayingFailed, SayingSucceeded
 from messages.ids import CallId
 from messages.model import FailureKind, StopReason
 from messages.settings import BusyPolicy
@@ -361,6 +361,14 @@ def test_a_receipt_settles_the_debt_once() -> None:
     story.hears(receipt)
     assert story.state.owed == ()
     assert decide(story.state, receipt, INTERRUPT).facts == ()
+
+
+def test_a_reply_that_the_platform_will_not_take_is_owed_no_more() -> None:
+    story = Story(INTERRUPT, spoke("m1"), answer(1, 1, "hello"))
+    failed = SayingFailed(delivery_id=story.state.owed[0].delivery_id, why="the chat is gone", at=at(4))
+    story.hears(failed)
+    assert not story.state.owing
+    assert decide(story.state, failed, INTERRUPT).facts == ()
 
 
 def test_a_reply_that_is_owed_is_delivered_again_after_waking() -> None:
