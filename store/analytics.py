@@ -19,7 +19,7 @@ _VIEWS = Path(__file__).with_name("views.sql")
 _DIGEST: Final = "views_digest"
 
 AS_OF: Final = "2025-12-01"
-"""When the built-in prices were last looked up."""
+"""As of when the built-in prices were noted. They are a help, not a bill: correct them in the settings."""
 
 _PER_MILLION: Final[tuple[tuple[str, float, float, float, float, bool], ...]] = (
     # model, input, output, cache read, cache write (US dollars), whether input counts the cached

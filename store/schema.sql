@@ -23,8 +23,8 @@ CREATE TABLE facts (
     owing BOOLEAN NOT NULL,
     fact VARCHAR NOT NULL
 );
-COMMENT ON TABLE facts IS 'The journal: everything that happened, in order. Nothing in it is ever changed; all other tables are derived from it in the same transaction.';
-COMMENT ON COLUMN facts.id IS 'Order of writing over all streams, from 1, without gaps.';
+COMMENT ON TABLE facts IS 'The journal: everything that happened, in order. Nothing in it is ever changed (a deleted session''s facts are gone, not altered); all other tables are derived from it in the same transaction.';
+COMMENT ON COLUMN facts.id IS 'Order of writing over all streams, from 1; gaps are what was deleted.';
 COMMENT ON COLUMN facts.stream IS 'Whose fact it is: `session:<session key>`, `system` and so on.';
 COMMENT ON COLUMN facts.seq IS 'Place within the stream, from 1, without gaps.';
 COMMENT ON COLUMN facts.kind IS 'What happened, such as `message_accepted`.';

@@ -30,7 +30,7 @@ COMMENT ON COLUMN prices.cache_read_usd IS 'For a million tokens read from the p
 COMMENT ON COLUMN prices.cache_write_usd IS 'For a million tokens written to the provider''s cache.';
 COMMENT ON COLUMN prices.input_has_cache IS 'Whether the provider counts cached tokens among `input_tokens`.';
 COMMENT ON COLUMN prices.source IS '`built-in` or `callboard.yaml`.';
-COMMENT ON COLUMN prices.as_of IS 'When a built-in price was looked up; NULL for an operator''s.';
+COMMENT ON COLUMN prices.as_of IS 'As of when a built-in price was noted (check it against your bill); NULL for an operator''s.';
 
 CREATE VIEW participants AS
 SELECT
