@@ -9,17 +9,16 @@ import asyncio
 import contextlib
 import os
 import random
-import secrets
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import structlog
-from pydantic import SecretStr
 
 from actors.chronicle import Chronicle
 from actors.clock import Clock
-from actors.console.server import ConsoleServer, ServerStartError
+from actors.console.server import ConsoleServer
+from actors.console.token import token_of
 from actors.endings import DeadLetter
 from actors.errors import StartError
 from actors.fuse import VARIABLE as FUSE
@@ -106,12 +105,17 @@ class House:
         self._incidents = 0
         self._taking = asyncio.Event()
         """Set while messages from platforms are taken."""
-        self._turns_done = 0
 
     # ------------------------------------------------------------------ start
 
     async def start(self) -> None:
         """Start every room in order. Raises StartError, and leaves nothing running then."""
+        async with contextlib.AsyncExitStack() as stops:
+            await self._start_rooms(stops)
+            self._stops = stops.pop_all()
+
+    async def _start_rooms(self, stops: contextlib.AsyncExitStack) -> None:
+        """Start them; `stops` undoes it in reverse."""
         self._started_at, began = self._clock.now(), self._clock.monotonic()
         fuse = read_fuse(self._env.get(FUSE, ""))
         workspace = self._folder(self._settings.tools.workspace or "workspace")
@@ -122,17 +126,23 @@ class House:
             )
         except StoreOpenError as error:
             raise StartError(error.what, error.remedy) from None
+        stops.push_async_callback(self._store.close)
         self._journal = with_fuse(self._store.journal, fuse)
         await self._store.start()
         self._system = ActorSystem(self._clock, on_dead_letter=self._buried)
         self._watch = LoopWatch(self._system, on_blocked=self._blocked)
         self._watch.start()
+        stops.callback(self._watch.close)
         self._lifecycle = Lifecycle(self._system)
+        stops.push_async_callback(self._lifecycle.close)
         self._intake = Intake(self._home / "intake")
+        stops.callback(self._intake.close)
         self._hub, self._roster = LiveHub(self._taken), Roster()
         self._search = self._furnish_search()
+        stops.push_async_callback(self._search.close)
         self._eraser = Eraser(self._store, self._hub, self._clock, self._tell_sessions, results)
         self._models = ModelDirectory(self._settings, self._env, self._clock, self._home, self._model_status)
+        stops.push_async_callback(self._models.close)
         await self._models.discover()
         self._problems = [str(p) for p in install_hooks(self._lifecycle, self._settings.hooks, self._home)]
         self._platforms = Platforms.prepare(self._settings.platforms, self._env)
@@ -141,6 +151,7 @@ class House:
             self._redactor.register(secret)
         self._metrics = Metrics(self.status)
         self._metrics.dead_letters_open = await open_letters(self._store.select)
+        stops.push_async_callback(self._system.stop_all)
         self._supervisor = self._raise_actors(workspace, results)
         self._store.report_to(self._store_reports)
         self._desk = self._furnish_desk()
@@ -148,11 +159,7 @@ class House:
             ProcessStarted(life=self._life, version=self._version, pid=os.getpid(), at=self._clock.now())
         )
         self._console = self._build_console()
-        try:
-            await self._console.start()
-        except ServerStartError as error:
-            await self._stop_rooms()
-            raise StartError(error.what, error.remedy) from None
+        await self._console.start()
         self._desk.open = True
         self._taking.set()
         self._lifecycle.publish(Started(life=self._life, version=self._version, at=self._clock.now()))
@@ -331,29 +338,18 @@ class House:
         )
 
     def _build_console(self) -> ConsoleServer:
+        token = token_of(self._settings.server, self._home)
+        self._redactor.register(token.get_secret_value())
         return ConsoleServer(
             self._desk,
             self._settings.server,
             home=self._home,
-            token=self._token(),
+            token=token,
             clock=self._clock,
             version=self._version,
             serve_tcp=self._serve_tcp,
             commands=[(command.name, command.summary) for command in COMMANDS],
         )
-
-    def _token(self) -> SecretStr:
-        """The configured token, else the one made at the first start and kept for this user alone."""
-        token = self._settings.server.token
-        if token is None:
-            path = self._home / "token"
-            if not path.exists():
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(handle, "w") as file:
-                    file.write(secrets.token_urlsafe(32) + "\n")
-            token = SecretStr(path.read_text().strip())
-        self._redactor.register(token.get_secret_value())
-        return token
 
     # ------------------------------------------------------------------ stop
 
@@ -370,16 +366,7 @@ class House:
             log.warning("turns are still running; they go on at the next start", turns=left)
         await self._console.stop()
         self._note(ProcessStopped(life=self._life, at=self._clock.now()))
-        await self._stop_rooms()
-
-    async def _stop_rooms(self) -> None:
-        await self._system.stop_all()
-        await self._models.close()
-        await self._lifecycle.close()
-        self._watch.close()
-        self._intake.close()
-        await self._search.close()
-        await self._store.close()
+        await self._stops.aclose()
 
     # ------------------------------------------------------------------ who knows whom
 
