@@ -96,7 +96,7 @@ class Metrics:
                     self._turn_seconds.observe((fact.at - fact.began_at).total_seconds())
                 case f.ModelCallAnswered():
                     self._answered(fact)
-                case f.ModelCallFailed():
+                case f.ModelCallFailed() if fact.failure.sent:
                     model = fact.failure.model
                     self._calls.labels(model.provider, model.name, fact.failure.kind.value).inc()
                 case f.ToolCallEnded():

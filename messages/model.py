@@ -108,6 +108,8 @@ class Failure(Message):
     retry_after_s: float | None = None
     may_retry: bool = True
     """False when the provider says that the same request must not be sent again."""
+    sent: bool = True
+    """False when our own circuit breaker held the request back: it was no attempt."""
     status: int | None = None
     model: ModelRef
 

@@ -47,7 +47,7 @@ def rows(stream: StreamId, numbered: Sequence[tuple[int, Message]]) -> Iterator[
                 yield "tool_calls", _tool(number, key, fact)
             case f.SessionOpened():
                 yield "sessions", _session(number, fact)
-            case f.ModelCallFailed():
+            case f.ModelCallFailed() if fact.failure.sent:
                 yield "model_calls", _failed(number, key, fact)
             case system.IncidentHappened():
                 yield "incidents", (number, fact.life, fact.child, fact.what, fact.detail, fact.at)

@@ -50,6 +50,8 @@ def events_of(
             yield ev.ProcessingStarted(
                 session_key=key, at=fact.at, turn=fact.turn, message_ids=fact.message_ids
             )
+        case f.ModelCallFailed() if not fact.failure.sent:
+            pass  # nothing ran
         case f.ModelCallAnswered() | f.ModelCallFailed():
             yield _agent_ran(key, fact)
         case f.ToolCallStarted():

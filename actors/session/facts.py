@@ -124,7 +124,7 @@ class ModelCallFailed(Fact):
     call: int
     attempt: int
     failure: Failure
-    next_step: Literal["retry", "fail_over", "shrink", "give_up"]
+    next_step: Literal["retry", "wait", "fail_over", "shrink", "give_up"]
     model: ModelRef | None = None
     """The model that is asked next, when it is another."""
     wait_s: float = 0.0

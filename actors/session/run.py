@@ -8,7 +8,7 @@ from actors.session import facts as f
 from actors.session import words
 from actors.session.decision import NOTHING, Decision, Draft, Rules
 from actors.session.effects import AskConfirmation, AskModel, AskModelLater, RunTool, TellStatus
-from actors.session.models.failover import FailOver, GiveUp, Retry, next_step
+from actors.session.models.failover import FailOver, GiveUp, Retry, Wait, next_step
 from actors.session.state import CUT, Running, Session
 from actors.tool.plan import plan
 from messages import session as m
@@ -20,6 +20,8 @@ from messages.tool import Permission, ToolFinished
 
 MOST_SHRINKS = 4
 MOST_CUT_CALLS = 3
+MOST_WAITED_S = 900.0
+"""A provider that is down for longer is not waited for."""
 
 
 def begin_next(draft: Draft, rules: Rules, at: datetime) -> None:
@@ -232,6 +234,14 @@ def failed(state: Session, heard: m.ModelFailed, rules: Rules) -> Decision:
             _note_failure(draft, heard, "retry", wait_s=after_s)
             draft.do(TellStatus(run.turn, _honest(failure, after_s)))
             draft.do(AskModelLater(run.turn, run.call, heard.attempt + 1, after_s))
+        case Wait(after_s) if run.waited_s < MOST_WAITED_S:
+            _note_failure(draft, heard, "wait", wait_s=after_s)
+            draft.do(TellStatus(run.turn, _honest(failure, after_s)))
+            draft.do(AskModelLater(run.turn, run.call, heard.attempt, after_s))
+        case Wait():
+            _note_failure(draft, heard, "give_up")
+            text = words.PROVIDER_DOWN.format(minutes=round(run.waited_s / 60))
+            _end_with_notice(draft, rules, "failed", text, heard.at, failure.kind.value)
         case FailOver(to):
             _note_failure(draft, heard, "fail_over", model=to)
             draft.do(TellStatus(run.turn, f"{_honest(failure)}; asking {to.provider}/{to.name} instead"))
@@ -248,7 +258,7 @@ def failed(state: Session, heard: m.ModelFailed, rules: Rules) -> Decision:
 def _note_failure(
     draft: Draft,
     heard: m.ModelFailed,
-    step: Literal["retry", "fail_over", "shrink", "give_up"],
+    step: Literal["retry", "wait", "fail_over", "shrink", "give_up"],
     *,
     model: ModelRef | None = None,
     wait_s: float = 0.0,

@@ -71,6 +71,8 @@ class Running:
     malformed: int = 0
     cut_calls: int = 0
     shrinks: int = 0
+    waited_s: float = 0.0
+    """How long the turn has waited for a provider whose breaker is open."""
     final: bool = False
     """The budget is spent: one last answer, without tools."""
     stopping: Literal["stopped", "interrupted", "reset"] | None = None
@@ -259,6 +261,8 @@ def _failed(run: Running, fact: f.ModelCallFailed) -> Running:
     match fact.next_step:
         case "retry":
             return replace(run, attempt=fact.attempt + 1)
+        case "wait":
+            return replace(run, waited_s=run.waited_s + fact.wait_s)
         case "fail_over":
             return replace(run, attempt=fact.attempt + 1, model=fact.model)
         case "shrink":

@@ -10,6 +10,9 @@ TOO_MANY_CUTS = (
     "The model's tool calls were cut off by its output limit again and again, so none of them was run. "
     "Ask for a smaller piece, or raise `model.max_output_tokens`."
 )
+PROVIDER_DOWN = (
+    "The model's provider has been down for {minutes} minutes, so this was given up. Please ask again later."
+)
 CRASHED = "This request stopped the program {times} times, so it was set aside. Nothing else was lost."
 DIED_RUNNING = "the process died: this turn was running at {times} starts in a row"
 DIED_AT_THE_DOOR = "the process died {times} times while this message was being taken"

@@ -500,3 +500,22 @@ async def test_a_write_is_refused_in_a_chat_where_nobody_can_be_asked() -> None:
         await stage.says("write", ANN)
         assert bench.began == []
         assert "tools.allow" in stage.requests()[1]
+
+
+async def test_W02_a_long_turn_is_handled_once_however_often_its_message_comes_again() -> None:
+    bench = Bench()
+    async with Stage(tools=bench.specs(), settings=ToolSettings(allow=("*",), timeout_s=600)) as stage:
+        stage.models.will_call("mark", name="long")
+        stage.models.will_say("done")
+        await stage.says("take your time", message_id="m1")
+        await stage.until(lambda: bench.began == ["long"])
+        for _ in range(5):  # whoever leases messages gives this one out again every minute
+            await stage.clock.advance(60)
+            again = await stage.says("take your time", message_id="m1")
+            assert again.acceptance is Acceptance.DUPLICATE
+        bench.let("long")
+        await stage.until(lambda: stage.state() == "idle")
+        again = await stage.says("take your time", message_id="m1")
+        assert again.acceptance is Acceptance.DUPLICATE
+        assert bench.marks == ["long"]
+        assert stage.platform.texts() == ["done"]

@@ -14,6 +14,8 @@ LONGEST_BACKOFF_S = 60.0
 LONGEST_WAIT_S = 120.0
 """A provider that wants a longer wait than this is not waited for."""
 LONGEST_WAIT_WITH_FALLBACK_S = 30.0
+SPREAD_S = 15.0
+"""Over so many seconds those come back who waited for a breaker: a provider that recovers is not run over."""
 
 _PASSING = (
     FailureKind.RATE_LIMITED,
@@ -33,6 +35,13 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing was sent, because the breaker is open: come again after so many seconds. No attempt is used up."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class FailOver:
     """Ask another model, now."""
 
@@ -46,7 +55,7 @@ class GiveUp:
     say: str
 
 
-NextStep = Retry | FailOver | GiveUp
+NextStep = Retry | Wait | FailOver | GiveUp
 
 
 def next_step(
@@ -60,6 +69,10 @@ def next_step(
     their chance. `chance` in [0, 1) is the jitter.
     """
     left = _left(failure.model, chain)
+    if not failure.sent:
+        if left:
+            return FailOver(left[0])
+        return Wait((failure.retry_after_s or BASE_S) + chance * SPREAD_S)
     if attempt >= attempts:
         return GiveUp(_words(failure, attempt))
     if failure.kind in _OF_THE_PROVIDER or (failure.kind in _PASSING and not failure.may_retry):

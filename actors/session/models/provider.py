@@ -149,7 +149,7 @@ class Provider:
         if wait > 0:
             detail = f"not asked: {self._breaker.failures} calls in a row failed; asked again in {wait:.0f} s"
             failure = Failure(
-                kind=FailureKind.OVERLOADED, detail=detail, retry_after_s=wait, model=where.model
+                kind=FailureKind.OVERLOADED, detail=detail, retry_after_s=wait, sent=False, model=where.model
             )
             raise ModelCallError(failure)
         self._breaker = circuit.began(self._breaker, now)
