@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from actors.console.cli.delete import delete_sessions
 from actors.console.cli.history import find_key, open_history
 from actors.console.cli.invocation import ExitCode
@@ -11,6 +13,8 @@ from actors.tool.results import place_of
 from messages.ids import CallId, SessionKey, Turn
 from tests.cli.house import noted, printed, running, typed
 from tests.fakes.desk import FakeDesk, Talk
+
+pytestmark = pytest.mark.slow
 
 NAME = "discord-ann"
 KEY = SessionKey(f"agent:main:discord:main:dm:{NAME}")

@@ -11,6 +11,8 @@ import pytest
 
 import run_system
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(run_system.__file__).parent
 
 

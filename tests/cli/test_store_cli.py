@@ -28,6 +28,8 @@ from tests.cli.house import noted, printed, running, typed
 from tests.fakes.desk import FakeDesk
 from tests.store.test_store import incident
 
+pytestmark = pytest.mark.slow
+
 A = StreamId("session:a")
 FACTS = 50
 

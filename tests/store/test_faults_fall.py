@@ -20,6 +20,8 @@ from store.store import Store
 from tests.fakes.clock import ManualClock
 from tests.store.test_store import incident
 
+pytestmark = pytest.mark.slow
+
 A, B = StreamId("session:a"), StreamId("session:b")
 
 

@@ -20,6 +20,8 @@ from store.recovery import SMALL_GAP, wal_path
 from store.store import Store
 from tests.store.test_store import incident
 
+pytestmark = pytest.mark.slow
+
 A = StreamId("session:a")
 SETTINGS = StoreSettings()
 FACTS = 401

@@ -15,6 +15,8 @@ from messages.system import ProcessStarted
 from store.query import Answer
 from store.store import QueryError, Store
 
+pytestmark = pytest.mark.slow
+
 
 def found(answer: Answer) -> list[Any]:
     rows: list[Any] = json.loads(answer.json)["rows"]

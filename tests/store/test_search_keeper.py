@@ -28,6 +28,8 @@ from store.store import Store
 from tests.fakes.clock import ManualClock
 from tests.store.talk import ANN, BEN, Talk
 
+pytestmark = pytest.mark.slow
+
 GROUP = Origin(platform="slack", chat_type=ChatType.GROUP, chat="g1", user="ann")
 
 

@@ -13,6 +13,8 @@ from examples.history.demo_history import make
 from tests.cli.house import noted, printed, typed
 from tests.fakes.desk import FakeDesk
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "analytics.md").read_text("utf-8")
 SHOWN = re.findall(r"### (\d+\. [^\n]+)\n\n```sql\n(.*?)\n```\n\n```text\n(.*?)\n```", PAGE, re.DOTALL)
 ALL = re.findall(r"```sql\n(.*?)\n```", PAGE, re.DOTALL)

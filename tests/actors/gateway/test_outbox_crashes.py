@@ -8,6 +8,8 @@ from actors.gateway.parts import OutboxRules
 from messages.gateway import Say
 from tests.actors.gateway.post_office import Fuse, PostOffice, say
 
+pytestmark = pytest.mark.slow
+
 RULES = {
     "key": OutboxRules(limit=20, idempotency_key=True),
     "history": OutboxRules(limit=20, history=True),
