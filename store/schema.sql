@@ -177,7 +177,7 @@ COMMENT ON COLUMN model_calls.cache_write_tokens IS 'Tokens written to the provi
 COMMENT ON COLUMN model_calls.failure IS 'Class of the failure, such as `rate_limited`.';
 COMMENT ON COLUMN model_calls.http_status IS 'HTTP status of the failure.';
 COMMENT ON COLUMN model_calls.detail IS 'The failure in a line.';
-COMMENT ON COLUMN model_calls.next_step IS 'What was decided after the failure: `retry`, `fail_over` or `give_up`.';
+COMMENT ON COLUMN model_calls.next_step IS 'What was decided after the failure: `retry`, `shrink` (send less of the history), `fail_over` or `give_up`.';
 COMMENT ON COLUMN model_calls.first_token_ms IS 'Until the first piece of the answer, in milliseconds.';
 COMMENT ON COLUMN model_calls.began_at IS 'When it began.';
 COMMENT ON COLUMN model_calls.ended_at IS 'When it ended.';
