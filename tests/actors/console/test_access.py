@@ -12,6 +12,8 @@ from actors.console.access import CODE_LIFE_S, MOST_CODES, Access, LoginCodes
 from tests.actors.console.serving import BEARER, TOKEN, House, serving
 from tests.fakes.clock import ManualClock
 
+pytestmark = pytest.mark.slow
+
 SAY = {"text": "hello"}
 
 

@@ -12,6 +12,8 @@ from messages.gateway import ChatType, Origin
 from messages.ids import SessionKey
 from tests.actors.console.serving import House, events_of, serving
 
+pytestmark = pytest.mark.slow
+
 KEY = "agent:main:web:main:dm:main"
 
 

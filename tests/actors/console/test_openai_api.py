@@ -12,6 +12,8 @@ from openai.types.chat import ChatCompletionMessageParam
 from messages.gateway import Said
 from tests.actors.console.serving import TOKEN, House, events_of, serving
 
+pytestmark = pytest.mark.slow
+
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 
 

@@ -9,6 +9,8 @@ from store.query import Answer
 from tests.actors.console.serving import House, serving
 from tests.fakes.desk import Talk
 
+pytestmark = pytest.mark.slow
+
 KEY = SessionKey("agent:main:web:main:dm:a b")
 DELETE = "/api/sessions/agent%3Amain%3Aweb%3Amain%3Adm%3Aa%20b/delete"
 

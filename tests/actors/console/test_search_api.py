@@ -9,6 +9,8 @@ from messages.search import SearchAsked, SearchFound, SearchHit
 from tests.actors.console.serving import House, serving
 from tests.fakes.desk import START
 
+pytestmark = pytest.mark.slow
+
 HIT = SearchHit(
     id=7, session_key=SessionKey("k"), role="assistant", said_at=START, score=2.0, snippet="部署失败"
 )

@@ -19,6 +19,8 @@ from tests.actors.console.serving import BEARER, console, events_of, serving
 from tests.fakes.clock import ManualClock
 from tests.fakes.desk import FakeDesk
 
+pytestmark = pytest.mark.slow
+
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
