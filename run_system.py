@@ -1,7 +1,9 @@
 """Callboard's command line, and the only reader of the environment.
 
 `callboard …` and `python run_system.py …` are the same. Nothing heavy is imported
-before a command needs it: `callboard --help` answers at once.
+before a command needs it: `callboard --help` answers at once. The file is long because
+it holds every command's options and help, and nothing else: one place tells the whole
+command line; what a command does is in `actors/console/cli/`.
 """
 
 # ruff: noqa: PLC0415, T201, TID251 (imports when a command needs them; this prints; this reads the environment)
