@@ -162,7 +162,8 @@ async def test_a_second_run_on_one_data_folder_names_the_first(tmp_path: Path) -
 async def test_a_second_signal_quits_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     async with a_place(tmp_path) as place:
         run = await place.runs()
-        place.server.will(Hang("Once upon"), Say("A time."))
+        # The blank matters: a last word that might begin a secret is held back until more comes.
+        place.server.will(Hang("Once upon "), Say("A time."))
         asking = await place.start("ask", "a tale", "--session", "tale", "--stream")
         await asking.prints("Once upon")
         run.send(signal.SIGTERM)
@@ -195,7 +196,7 @@ async def _a_request(server: ModelServer) -> None:
 
 async def test_an_interrupted_question_ends_with_130(tmp_path: Path) -> None:
     async with a_place(tmp_path) as place:
-        place.server.will(Hang("Once upon"))
+        place.server.will(Hang("Once upon "))
         asking = await place.start("ask", "a tale", "--stream")
         await asking.prints("Once upon")
         asking.send(signal.SIGINT)
