@@ -53,7 +53,15 @@ from actors.tool.builtin.history import history_tools
 from actors.tool.catalogue import Catalogue
 from actors.tool.discovery import discover
 from actors.watch import Blocked, LoopWatch
-from messages.gateway import Acceptance, MessageReceived, ModelStatusChanged, Receipt, Say, StatusReport
+from messages.gateway import (
+    Acceptance,
+    EdgeHeard,
+    MessageReceived,
+    ModelStatusChanged,
+    Receipt,
+    Say,
+    StatusReport,
+)
 from messages.ids import MessageId, SessionKey
 from messages.lifecycle import Incident as IncidentEvent
 from messages.lifecycle import Started, Stopping
@@ -273,10 +281,10 @@ class House:
     def _tell(self, room: str, message: object) -> None:
         self._supervisor.handle(room).tell(message)
 
-    async def _hear(self, message: MessageReceived) -> Receipt:
+    async def _hear(self, message: EdgeHeard) -> Receipt:
         """What comes from platforms: it waits until the desk is open, and for ever once it closes."""
         await self._taking.wait()
-        return await self._desk.speak(message)
+        return await self._desk.hear(message)
 
     def _services(self, catalogue: Catalogue) -> Services:
         session = self._settings.session

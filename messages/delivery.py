@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messages.base import Instant, Lane, Message, Text
-from messages.gateway import Say
+from messages.blocks import FileBlock, ImageBlock
+from messages.gateway import Button, Say
 from messages.ids import DeliveryId, SessionKey
 
 
@@ -44,6 +45,9 @@ class PartText(Message):
     text: Text
     file_name: str | None = None
     """Post the text as a file of this name."""
+    buttons: tuple[Button, ...] = ()
+    file: FileBlock | ImageBlock | None = None
+    """Post this file, with the text (which may be empty, and is within the caption's limit) as its caption."""
 
 
 class Post(Message):
@@ -61,6 +65,51 @@ class Post(Message):
     reply_to: str | None = None
     maybe_duplicate: bool = False
     """An earlier try may have been posted, and nothing on the platform can tell."""
+    draft: str | None = None
+    """The platform's id of a live draft of this very answer: make the post out of it by an edit. When
+    it is gone, or cannot become this post (a file, say), remove it and post anew."""
+
+
+# ------------------------------------------------------------------ views: may be dropped, nothing is lost
+
+
+class TypingShown(Message):
+    """Show for a few seconds that an answer is coming."""
+
+    kind: Literal["typing_shown"] = "typing_shown"
+    place: Place
+
+
+class DraftShown(Message):
+    """Show an answer that is being written: a new message without `receipt`, else an edit of that one."""
+
+    kind: Literal["draft_shown"] = "draft_shown"
+    place: Place
+    text: Text
+    """The whole so far in Markdown, within the platform's limit."""
+    receipt: str | None = None
+    reply_to: str | None = None
+    buttons: tuple[Button, ...] = ()
+
+
+class DraftRemoved(Message):
+    """Take a draft away: no answer came of it."""
+
+    kind: Literal["draft_removed"] = "draft_removed"
+    place: Place
+    receipt: str
+
+
+class ReactionShown(Message):
+    """Say with a reaction what became of somebody's message; it takes the place of our earlier one."""
+
+    kind: Literal["reaction_shown"] = "reaction_shown"
+    place: Place
+    message_id: str
+    sign: Literal["seen", "working", "done", "failed", "none"]
+
+
+EdgeView = Annotated[TypingShown | DraftShown | DraftRemoved | ReactionShown, Field(discriminator="kind")]
 
 
 class ProblemKind(StrEnum):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messages.base import Instant, Message, Text
-from messages.blocks import UserBlock
+from messages.blocks import FileBlock, ImageBlock, UserBlock
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
 from messages.model import ModelRef, Usage
 
@@ -25,6 +25,8 @@ class Origin(Message):
     platform: str
     account: str = "main"
     """Which of our accounts on the platform heard it."""
+    server: str | None = None
+    """The guild, workspace or the like that the chat belongs to. Not part of the session's key."""
     chat_type: ChatType
     chat: str | None = None
     thread: str | None = None
@@ -32,11 +34,26 @@ class Origin(Message):
     profile: str = "main"
 
 
+class Role(StrEnum):
+    """What a person may do with us. Given by the front desk alone, by platform id."""
+
+    OWNER = "owner"
+    """Everything; makes admins."""
+    ADMIN = "admin"
+    """Access, settings of chats, approvals."""
+    USER = "user"
+    """Talks, and steers their own conversation."""
+
+
 class Author(Message):
     """Who spoke. The name is untrusted decoration; only the id counts."""
 
     id: str
     name: Text = ""
+    bot: bool = False
+    """Whether the platform says that this is a program."""
+    role: Role = Role.USER
+    """An edge leaves it alone: the front desk sets it."""
 
 
 class Said(Message):
@@ -46,21 +63,105 @@ class Said(Message):
     text: Text
 
 
+class Quote(Message):
+    """What a message replies to."""
+
+    message_id: MessageId
+    author: Author | None = None
+    text: Text = ""
+    ours: bool = False
+    """Whether we said it."""
+
+
+class Surroundings(Message):
+    """What people call the place. Untrusted decoration, like all names."""
+
+    server: Text = ""
+    chat: Text = ""
+    thread: Text = ""
+    topic: Text = ""
+
+
+class Overheard(Message):
+    """Something said in a chat that was not said to us: context for what is."""
+
+    message_id: MessageId
+    author: Author
+    text: Text
+    attachments: int = 0
+    at: Instant
+
+
 class MessageReceived(Message):
     """A person said something, somewhere."""
 
     kind: Literal["message_received"] = "message_received"
     bounded = True
     message_id: MessageId
+    """The platform's id of the message, never of the update or event that brought it."""
     origin: Origin
     author: Author
     text: Text
+    """Without our own mention at its start; mentions of others as @name."""
+    via: Literal["message", "command", "button"] = "message"
+    """How it was said: written, by a native command, or by a button. The text of the last two is a command."""
+    mentions_us: bool = False
+    """Our own account is mentioned by id. @everyone and roles do not count."""
+    quote: Quote | None = None
+    """What it replies to."""
+    surroundings: Surroundings = Surroundings()
+    album: str | None = None
+    """Names the album that it is a part of, where the platform sends albums in pieces."""
+    sent_at: Instant | None = None
+    """When the platform says that it was said; `at` is when we heard it."""
+    overheard: tuple[Overheard, ...] = ()
+    """What was said before it in the chat and not to us. Set by the front desk."""
     attachments: tuple[UserBlock, ...] = ()
     context: tuple[Said, ...] = ()
     """Earlier lines, from a client that keeps its own history; used when the session is new."""
     can_confirm: bool = False
     """Whether somebody sits there who can be asked for a yes before a tool runs."""
     at: Instant
+
+
+class MessageEdited(Message):
+    """A person changed what they had said. Never a new message: its id is the old one's."""
+
+    kind: Literal["message_edited"] = "message_edited"
+    bounded = True
+    message_id: MessageId
+    origin: Origin
+    author: Author
+    text: Text
+    at: Instant
+
+
+class MessageDeleted(Message):
+    """Somebody took back something that was said."""
+
+    kind: Literal["message_deleted"] = "message_deleted"
+    bounded = True
+    message_id: MessageId
+    origin: Origin
+    """`user` may be unknown here: the platform often tells the chat alone."""
+    at: Instant
+
+
+class ChatMoved(Message):
+    """A chat has another id now. Everything bound to the old one belongs to the new one."""
+
+    kind: Literal["chat_moved"] = "chat_moved"
+    platform: str
+    account: str = "main"
+    old: str
+    new: str
+    at: Instant
+
+
+EdgeHeard = Annotated[
+    MessageReceived | MessageEdited | MessageDeleted | ChatMoved, Field(discriminator="kind")
+]
+"""What an edge hands in."""
 
 
 class Acceptance(StrEnum):
@@ -72,6 +173,8 @@ class Acceptance(StrEnum):
     """Durable; a turn is running and this one comes after it."""
     DUPLICATE = "duplicate"
     """Heard before, by its id; nothing new happens."""
+    OVERHEARD = "overheard"
+    """Not said to us: kept as context, or not at all. Nobody is told anything."""
     REFUSED = "refused"
     """Not taken; `why` is what the person is told."""
 
@@ -85,10 +188,23 @@ class Receipt(Message):
     why: Text = ""
 
 
-class Part(Message):
-    """One piece of a reply, in Markdown."""
+class Button(Message):
+    """Something to press. Whoever presses it says `command`, in their own name."""
 
-    text: Text
+    label: Text
+    command: Text
+    """A slash command of 60 bytes at most: platforms carry little with a button."""
+    style: Literal["normal", "good", "bad"] = "normal"
+
+
+class Part(Message):
+    """One piece of a reply, in Markdown, or a file."""
+
+    text: Text = ""
+    """With a file: its caption."""
+    buttons: tuple[Button, ...] = ()
+    """Below the text. A platform without buttons shows the commands instead."""
+    file: FileBlock | ImageBlock | None = None
 
 
 class Say(Message):

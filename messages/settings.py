@@ -63,6 +63,15 @@ class ModelSettings(Part):
     attempts: Annotated[int, Field(ge=1, le=20)] = Field(5, description="Tries of one call, all told.")
 
 
+class ResetSettings(Part):
+    """When a conversation begins anew by itself."""
+
+    policy: Literal["none", "idle", "daily", "both"] = "none"
+    idle_minutes: Annotated[int, Field(ge=1)] = Field(24 * 60, description="After so long without a message.")
+    at_hour: Annotated[int, Field(ge=0, le=23)] = Field(4, description="Each day at this hour.")
+    timezone: str = Field("UTC", description="Of `at_hour`; such as Europe/Berlin.")
+
+
 class SessionSettings(Part):
     """How conversations go."""
 
@@ -78,6 +87,13 @@ class SessionSettings(Part):
     )
     most_awake: Annotated[int, Field(ge=1)] = Field(
         20_000, description="Above this many, the idle ones least used leave memory earlier."
+    )
+    reset: ResetSettings = ResetSettings()
+    approval_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="A question for approval that nobody answers counts as no after this."
+    )
+    personalities: dict[str, str] = Field(
+        {}, description="Names for /personality, and what each adds to the system prompt."
     )
     instructions: str = Field(
         "You are a helpful assistant in a chat. Answer briefly and plainly, in the language you are spoken to.",
@@ -180,10 +196,120 @@ UnknownOutcome = Literal["send_again", "leave"]
 _SECRET_OPTION = re.compile(r"secret|token|password|passwd|credential|(^|_)key$|api_?key", re.IGNORECASE)
 
 
+class AccessSettings(Part):
+    """Who may speak where, and to whom we answer; by the platform's ids. Changed live with `callboard access`.
+
+    Chats and threads are written `chat` or `chat:thread`, as in targets.
+    """
+
+    owners: tuple[str, ...] = Field((), description="People who may do everything.")
+    admins: tuple[str, ...] = Field(
+        (), description="People who may change access, settings of chats, and approve."
+    )
+    users: tuple[str, ...] = Field((), description="People who may talk to us; `*`: anybody.")
+    servers: tuple[str, ...] = Field(
+        (), description="Servers (guilds, workspaces) whose members may, in its chats."
+    )
+    chats: tuple[str, ...] = Field((), description="Chats and threads whose members may, there; `*`: any.")
+    blocked: tuple[str, ...] = Field((), description="People who never may.")
+    unknown_dm: Literal["pair", "ignore"] = Field(
+        "pair", description="What a stranger gets who writes a direct message: a pairing code, or nothing."
+    )
+    answer: Literal["addressed", "always"] = Field(
+        "addressed", description="In groups: only what mentions us or replies to us, or everything."
+    )
+    free_chats: tuple[str, ...] = Field((), description="Chats and threads in which everything is answered.")
+    quiet_chats: tuple[str, ...] = Field(
+        (), description="Those in which only what is addressed is, whatever `answer` says."
+    )
+    sessions: Literal["per_user", "shared"] = Field(
+        "per_user", description="In groups: a conversation for each person, or one for all."
+    )
+    threads: Literal["per_user", "shared"] = Field("shared", description="The same in threads.")
+    shared_chats: tuple[str, ...] = Field((), description="Chats with one conversation for all.")
+    overheard: Annotated[int, Field(ge=0, le=500)] = Field(
+        30, description="Messages not said to us that are given along as context; 0: none."
+    )
+    bots: Literal["ignore", "addressed"] = Field("ignore", description="What messages of other programs get.")
+    bot_turns: Annotated[int, Field(ge=1)] = Field(
+        3, description="Answers to programs in one chat without a person speaking between them."
+    )
+    user_per_minute: Annotated[int, Field(ge=1)] = Field(
+        20, description="Messages of one person that are taken."
+    )
+    chat_per_minute: Annotated[int, Field(ge=1)] = Field(
+        60, description="Messages in one chat that are taken."
+    )
+    approvers: Literal["admins", "requester", "anyone"] = Field(
+        "admins",
+        description="Who may approve a tool: admins and owners, also who asked, or all who may talk.",
+    )
+    command_roles: dict[str, Literal["user", "admin", "owner"]] = Field(
+        {}, description="The role that a slash command needs, by its name, where it differs from the usual."
+    )
+
+
+class ResetByChatSettings(Part):
+    """Reset policies by the type of chat; those that are not set are as in `session.reset`."""
+
+    dm: ResetSettings | None = None
+    group: ResetSettings | None = None
+    thread: ResetSettings | None = None
+
+
+class LiveSettings(Part):
+    """What people see while an answer is being made."""
+
+    typing: bool = True
+    drafts: bool = Field(
+        True, description="The answer grows while it is written, where the platform can edit."
+    )
+    reactions: bool = Field(True, description="A sign on the message: seen, working, done.")
+
+
+class ProfileSettings(Part):
+    """A persona with its own prompt, model, tools and files. What is not set is as for everybody."""
+
+    instructions: str | None = Field(None, description="The system prompt.")
+    model: str | None = Field(None, description="`provider/model`; the provider's key is the profile's key.")
+    tools_allow: tuple[str, ...] | None = Field(None, description="As tools.allow.")
+    tools_disable: tuple[str, ...] | None = Field(None, description="As tools.disable.")
+    workspace: str | None = Field(
+        None, description="Its own folder; else `profiles/NAME` in the data folder."
+    )
+
+
+class RouteSettings(Part):
+    """Who gets which profile: the first route whose every named part fits."""
+
+    profile: str
+    platform: str | None = Field(None, description="`platform`, or `platform/account`.")
+    server: str | None = None
+    chat: str | None = None
+    thread: str | None = None
+    user: str | None = None
+
+
 class PlatformSettings(Part):
     """One account on a chat platform. `options` are the platform's own, see docs/platforms/."""
 
     enabled: bool = Field(True, description="Whether it is connected at the start.")
+    access: AccessSettings = AccessSettings()
+    live: LiveSettings = LiveSettings()
+    reset: ResetByChatSettings = ResetByChatSettings()
+    isolation: Literal["none", "process"] = Field(
+        "none", description="`process`: its connection lives in a process of its own."
+    )
+    max_age_minutes: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="Messages that were written longer ago, while we were away, get a notice instead of an answer.",
+    )
+    start_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        30.0, description="How long a first connection may take before it is given up and tried anew."
+    )
+    quiet_probe_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="After so long without hearing anything, the connection is probed."
+    )
     home: str | None = Field(
         None, description="`chat` or `chat:thread`: where what answers nobody is said. Encode `:` as %3A."
     )
@@ -249,6 +375,12 @@ class Settings(Part):
     hooks: HookSettings = HookSettings()
     platforms: dict[str, PlatformSettings] = Field(
         {}, description="By the platform's name, or `platform/account` for a second account."
+    )
+    profiles: dict[str, ProfileSettings] = Field(
+        {}, description="Personas by name; `main` is the one that is always there."
+    )
+    routes: tuple[RouteSettings, ...] = Field(
+        (), description="Who gets which profile; `main` where none fits."
     )
     search: SearchSettings = SearchSettings()
     prices: dict[str, PriceSettings] = {}

@@ -250,7 +250,7 @@ def receipt_response(receipt: Receipt) -> Response:
     match receipt.acceptance:
         case Acceptance.ACCEPTED | Acceptance.QUEUED:
             return json_response(receipt, 202)
-        case Acceptance.DUPLICATE:
+        case Acceptance.DUPLICATE | Acceptance.OVERHEARD:
             return json_response(receipt)
         case Acceptance.REFUSED:
             refusal = ApiError(429, receipt.why, code="refused")

@@ -15,6 +15,7 @@ from actors.session.models.port import Models
 from messages.dead_letters import DeadLetter
 from messages.gateway import (
     Acceptance,
+    EdgeHeard,
     MessageReceived,
     Origin,
     Receipt,
@@ -23,7 +24,7 @@ from messages.gateway import (
     TranscriptEntry,
 )
 from messages.history import SessionErased
-from messages.ids import CallId, SessionKey, StreamId
+from messages.ids import CallId, MessageId, SessionKey, StreamId
 from messages.model import ModelRef
 from messages.search import SearchAsked, SearchFound
 from messages.session import ConfirmationGiven, StopAsked
@@ -64,6 +65,12 @@ class HouseDesk:
         self._letters = DeadLetterBox(store, hub, clock, self.speak, tell_sessions)
         self.open = False
         """Whether messages are taken."""
+
+    async def hear(self, heard: EdgeHeard) -> Receipt:
+        """Hand in what a platform told; return when it is durable, or refused."""
+        if isinstance(heard, MessageReceived):
+            return await self.speak(heard)
+        return Receipt(message_id=MessageId(""), session_key=None, acceptance=Acceptance.OVERHEARD)
 
     async def speak(self, message: MessageReceived) -> Receipt:
         """Hand in a message; return when it is durable, or refused."""

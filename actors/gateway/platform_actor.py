@@ -33,7 +33,7 @@ from messages.delivery import (
     ProblemKind,
     SayPost,
 )
-from messages.gateway import MessageReceived, Receipt
+from messages.gateway import EdgeHeard, MessageReceived, Receipt
 
 log = structlog.get_logger(__name__)
 
@@ -163,12 +163,13 @@ class PlatformActor(LoopActor):
 
     # ------------------------------------------------------------------ hearing and saying
 
-    async def _hear(self, message: MessageReceived) -> Receipt:
-        origin = message.origin
-        chat = origin.chat or None
-        place = Place(chat=chat, thread=origin.thread or None, user=None if chat else origin.user)
-        # Before it is handed in: its answer must not meet a place that still counts as dead.
-        self._links.tell_outbox(PlaceSpoke(place=place, at=self.clock.now()))
+    async def _hear(self, message: EdgeHeard) -> Receipt:
+        if isinstance(message, MessageReceived):
+            origin = message.origin
+            chat = origin.chat or None
+            place = Place(chat=chat, thread=origin.thread or None, user=None if chat else origin.user)
+            # Before it is handed in: its answer must not meet a place that still counts as dead.
+            self._links.tell_outbox(PlaceSpoke(place=place, at=self.clock.now()))
         try:
             async with asyncio.timeout(HEAR_PATIENCE_S):
                 return await self._links.hear(message)

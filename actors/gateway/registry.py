@@ -34,8 +34,19 @@ class Limits:
     length: int
     unit: Unit = Unit.CHARACTERS
     edits_per_second: float | None = None
-    """How often a post may be changed; None: never."""
+    """How often a post in one chat may be changed; None: never."""
+    edits_per_minute: float | None = None
+    """The same over a minute, where that is less."""
     files: bool = False
+    """Whether a post may be a file."""
+    file_bytes: int | None = None
+    """The largest file that we may post; None: no limit is known."""
+    fetch_bytes: int | None = None
+    """The largest file that we may fetch of what people attach."""
+    caption: int | None = None
+    """Length of the text that goes with a file, in `unit`; None: as `length`."""
+    joins_at: int | None = None
+    """People's own programs cut what is longer into several messages; in `unit`. None: they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,37 @@ class Capabilities:
 
 def _nothing_missing() -> str:
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What somebody who adds the platform is asked for."""
+
+    option: str
+    """The name in `options`."""
+    text: str
+    """What it is, in a few words: `Bot token`."""
+    where: str = ""
+    """Where it is found: `discord.com/developers → your application → Bot`."""
+    variable: str = ""
+    """The environment's variable that holds it; for secrets. It is written as ${NAME} into the settings."""
+    optional: bool = False
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check of an account found."""
+
+    ok: bool
+    what: str
+    remedy: str = ""
+    """What to do about it; empty when all is well."""
+
+
+Check = Callable[[Any, EdgeContext], Awaitable[tuple[Finding, ...]]]
+"""From the configuration to what is to be said about the account: is the token good, are all permissions there?
+Talks to the service, starts no connection that hears, posts nothing. Raises EdgeError when it cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +131,15 @@ class PlatformEntry:
     prompt_hint: str = ""
     """A line for the model: what the platform shows and what not."""
     standalone: Callable[[Any, Post], Awaitable[str]] | None = None
-    """Posts without a running connection, where the platform allows it."""
+    """Posts without a running connection, where the platform allows it. Raises EdgeError."""
+    title: str = ""
+    """Its name for people: `Discord`."""
+    questions: tuple[Question, ...] = ()
+    """What `callboard platform add` asks for."""
+    first_steps: str = ""
+    """What to do on the platform before its first question can be answered; Markdown, a few lines."""
+    examine: Check | None = None
+    """For `callboard doctor` and `callboard platform add`."""
 
 
 class PlatformUnavailableError(StartError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from actors.gateway.edge import EdgeError, Hear
-from messages.delivery import Post, ProblemKind
+from messages.delivery import DraftShown, EdgeView, Post, ProblemKind
 from messages.gateway import MessageReceived, Receipt
 
 SECRET = "a secret of some length"
@@ -83,6 +83,10 @@ class FakeEdge:
         self.held: list[tuple[Post, asyncio.Future[None]]] = []
         self.holds = False
         self.looked = 0
+        self.shown: list[EdgeView] = []
+        self.show_fails: EdgeError | None = None
+        self.probes = 0
+        self.deaf = False
         self._hear: Hear | None = None
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -105,6 +109,18 @@ class FakeEdge:
             self.held.append((post, waits))
             await waits
         return self.chats.take(post)
+
+    async def show(self, view: EdgeView) -> str | None:
+        """Note what was shown; a new draft is named by its place in the notes."""
+        if isinstance(self.show_fails, EdgeError):
+            raise self.show_fails
+        self.shown.append(view)
+        return f"draft-{len(self.shown)}" if isinstance(view, DraftShown) and view.receipt is None else None
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.deaf:
+            raise EdgeError(ProblemKind.TRANSIENT, "no answer to the probe")
 
     def release(self) -> None:
         """Let the calls that wait go on."""

@@ -3,6 +3,7 @@
 A test fails when the committed file says something else than the code.
 """
 
+import inspect
 import sys
 import typing
 from enum import Enum
@@ -23,12 +24,20 @@ def tables() -> str:
     """Return Markdown: one table for each part of the settings."""
     parts = []
     for name, field in Settings.model_fields.items():
-        model, heading = _part(name, field)
-        parts += [f"### `{heading}`", "", (model.__doc__ or "").strip(), ""]
-        parts += ["| setting | type | default | meaning |", "|---|---|---|---|"]
-        parts += [_row(key, each) for key, each in model.model_fields.items()]
-        parts.append("")
+        parts += _tables(*_part(name, field))
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _tables(model: type[BaseModel], heading: str) -> list[str]:
+    """A table for one part, followed by those of the parts within it."""
+    lines = [f"### `{heading}`", "", inspect.cleandoc(model.__doc__ or ""), ""]
+    lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
+    inner = {key: found for key, each in model.model_fields.items() if (found := _within(each.annotation))}
+    lines += [_row(key, each) for key, each in model.model_fields.items() if key not in inner]
+    lines.append("")
+    for key, found in inner.items():
+        lines += _tables(found, f"{heading}.{key}")
+    return lines
 
 
 def with_tables(document: str) -> str:
@@ -40,10 +49,21 @@ def with_tables(document: str) -> str:
     return f"{head}{BEGIN}\n\n{tables()}\n{END}{tail}"
 
 
+def _within(kind: Any) -> type[BaseModel] | None:
+    """Return the part that a setting is, if it is one (or may be left out)."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    if get_origin(kind) in {Union, UnionType}:
+        return next((found for each in get_args(kind) if (found := _within(each))), None)
+    return None
+
+
 def _part(name: str, field: FieldInfo) -> tuple[type[BaseModel], str]:
     kind = field.annotation
     if get_origin(kind) is dict:
         return get_args(kind)[1], f"{name}.<name>"
+    if get_origin(kind) is tuple:
+        return get_args(kind)[0], f"{name}[]"
     assert isinstance(kind, type)
     assert issubclass(kind, BaseModel)
     return kind, name
@@ -60,6 +80,13 @@ _MEANINGS: Final = {
     "busy_dm": "What a message does that comes while a turn runs, in a direct chat.",
     "busy_group": "The same in a group.",
     "busy_api": "The same over the HTTP API.",
+    "policy": "By itself never, after a pause, each day, or both.",
+    "typing": "Show that an answer is coming.",
+    "server": "The platform's id of a server.",
+    "chat": "The platform's id of a chat.",
+    "thread": "The platform's id of a thread.",
+    "user": "The platform's id of a person.",
+    "profile": "The profile's name.",
     "host": "The address to listen on. Other machines reach the server only when this is changed.",
     "memory_limit": "How much memory DuckDB may use.",
     "threads": "How many threads DuckDB may use for queries.",

@@ -21,7 +21,7 @@ from actors.gateway.chunks import SMALLEST_LIMIT, Unit
 from actors.gateway.edge import EdgeContext, EdgeError, Hear
 from actors.gateway.markup import RENDERERS, Markup
 from actors.gateway.registry import Capabilities, Limits, PlatformEntry
-from messages.delivery import Post, ProblemKind
+from messages.delivery import EdgeView, Post, ProblemKind
 from messages.gateway import Acceptance, Author, ChatType, MessageReceived, Origin
 from messages.ids import MessageId
 
@@ -255,6 +255,12 @@ class BridgeEdge:
         answer = await self._ask("find", {**line, "text": text})
         receipt = answer.get("receipt")
         return None if receipt is None else str(receipt)
+
+    async def show(self, view: EdgeView) -> None:
+        """A bridge shows nothing that passes."""
+
+    async def probe(self) -> None:
+        """The pings of `_listen` are the probe."""
 
     async def _ask(self, kind: Literal["say", "find"], line: dict[str, Any]) -> dict[str, Any]:
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

@@ -18,6 +18,7 @@ from messages.base import Message
 from messages.gateway import (
     Acceptance,
     ChatType,
+    EdgeHeard,
     MessageReceived,
     Origin,
     Part,
@@ -173,7 +174,8 @@ class PostOffice:
         self.edge = self.makes(self.chats)
         return self.edge
 
-    async def _hear(self, message: MessageReceived) -> Receipt:
+    async def _hear(self, message: EdgeHeard) -> Receipt:
+        assert isinstance(message, MessageReceived)
         return Receipt(message_id=message.message_id, session_key=None, acceptance=Acceptance.ACCEPTED)
 
     async def crash(self) -> None:

@@ -13,7 +13,7 @@ from actors.clock import WallClock
 from actors.gateway.edge import EdgeContext, EdgeError
 from actors.gateway.platforms.bridge import PLATFORM, BridgeEdge, BridgeOptions
 from messages.delivery import PartText, Place, Post, ProblemKind
-from messages.gateway import Acceptance, ChatType, MessageReceived, Receipt
+from messages.gateway import Acceptance, ChatType, EdgeHeard, MessageReceived, Receipt
 from messages.ids import DeliveryId
 from tests.fakes.platform import SECRET, BridgeProgram
 
@@ -40,7 +40,8 @@ class Door:
         self.open.set()
         self.acceptance = Acceptance.ACCEPTED
 
-    async def hear(self, message: MessageReceived) -> Receipt:
+    async def hear(self, message: EdgeHeard) -> Receipt:
+        assert isinstance(message, MessageReceived)
         self.heard.append(message)
         await self.open.wait()
         return Receipt(
