@@ -236,6 +236,7 @@ class House:
             "delivery": delivery_room,
             "sessions": sessions_room,
             "front desk": desk_room,
+            **self._platforms.live_views(links),
             **self._platforms.connections(links),
         }
         rooms["retention"] = partial(
@@ -254,6 +255,7 @@ class House:
         )
         reports = Reports(on_incident=self._supervised)
         supervisor = Supervisor.launch(system, children, name="root", reports=reports)
+        self._hub.on_turn = partial(self._platforms.tell_turn, tell=self._tell)
         self._to_sessions = supervisor.handle("sessions")
         self._to_tools = supervisor.handle("tools")
         self._to_delivery = supervisor.handle("delivery")
@@ -271,6 +273,7 @@ class House:
             hear=self._hear,
             on_incident=self._incident,
             count=self._metrics.count_post,
+            draft_now=self._hub.draft_now,
         )
 
     def _kept_locally(self, why: str) -> None:

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from messages.base import Instant, Lane, Message, Text
 from messages.blocks import FileBlock, ImageBlock
-from messages.gateway import Button, Say
-from messages.ids import DeliveryId, SessionKey
+from messages.gateway import Button, Origin, Say
+from messages.ids import DeliveryId, MessageId, SessionKey
 
 
 class Place(Message):
@@ -140,6 +140,8 @@ class Problem(Message):
     retry_after_s: float | None = None
     whole_account: bool = False
     """Of a rate limit: it holds for all chats of the account, not for this one alone."""
+    moved_to: str | None = None
+    """Not posted, because the chat has this id now. Whatever the kind, it goes there instead."""
 
 
 # ------------------------------------------------------------------ to the platform
@@ -162,13 +164,74 @@ class FindPost(Message):
     until: float
 
 
+class ShowView(Message):
+    """Show something that may be dropped. `token` comes back with the answer."""
+
+    kind: Literal["show_view"] = "show_view"
+    token: int
+    view: EdgeView
+
+
 class ConnectionAsked(Message):
     """Tell the outbox whether you are connected."""
 
     kind: Literal["connection_asked"] = "connection_asked"
 
 
+# ------------------------------------------------------------------ to the live view
+
+
+class ViewShown(Message):
+    """A view was shown, or not."""
+
+    kind: Literal["view_shown"] = "view_shown"
+    token: int
+    receipt: Text | None
+    """The id of a new draft."""
+    problem: Problem | None = None
+    at: Instant
+
+
+class TurnSeen(Message):
+    """A turn began whose answer goes to a platform."""
+
+    kind: Literal["turn_seen"] = "turn_seen"
+    session_key: SessionKey
+    turn: int
+    delivery_id: DeliveryId
+    """Of the answer that will end it."""
+    origin: Origin
+    message_ids: tuple[MessageId, ...]
+
+
+class TurnGone(Message):
+    """It is over."""
+
+    kind: Literal["turn_gone"] = "turn_gone"
+    session_key: SessionKey
+    turn: int
+    origin: Origin
+
+
 # ------------------------------------------------------------------ to the outbox
+
+
+class DraftPosted(Message):
+    """A live draft of the answer that will be this delivery stands in a place."""
+
+    kind: Literal["draft_posted"] = "draft_posted"
+    delivery_id: DeliveryId
+    place: Place
+    receipt: Text
+    at: Instant
+
+
+class DraftOver(Message):
+    """The turn whose answer was drafted is over: a draft that no delivery takes up is to be removed."""
+
+    kind: Literal["draft_over"] = "draft_over"
+    delivery_id: DeliveryId
+    at: Instant
 
 
 class SayHeard(Message):
@@ -253,6 +316,8 @@ class PlaceSpoke(Message):
 
 OutboxHeard = (
     SayHeard
+    | DraftPosted
+    | DraftOver
     | PostTaken
     | PostFailed
     | PostLookedUp
@@ -411,6 +476,36 @@ class TargetRevived(Message):
     at: Instant
 
 
+class DraftStands(Message):
+    """A live draft of a coming answer stands in a place: the answer's first post is made out of it."""
+
+    kind: Literal["draft_stands"] = "draft_stands"
+    v: int = 1
+    delivery_id: DeliveryId
+    place: Place
+    receipt: Text
+    at: Instant
+
+
+class DraftDropped(Message):
+    """No answer came of a draft: it is being removed."""
+
+    kind: Literal["draft_dropped"] = "draft_dropped"
+    v: int = 1
+    delivery_id: DeliveryId
+    at: Instant
+
+
+class PlaceMoved(Message):
+    """A chat has another id now: what is owed to the old place goes to the new one."""
+
+    kind: Literal["place_moved"] = "place_moved"
+    v: int = 1
+    old: Place
+    new: Place
+    at: Instant
+
+
 class OutboxSettled(Message):
     """In the stream `outbox-settled:…`: what the outbox's stream holds up to `through` is not needed to wake."""
 
@@ -420,6 +515,8 @@ class OutboxSettled(Message):
     """Sequence number in the outbox's stream."""
     dead: tuple[TargetDied, ...]
     """The places that were dead then."""
+    moved: tuple[PlaceMoved, ...] = ()
+    """The places that had another id by then."""
     at: Instant
 
 
@@ -434,6 +531,9 @@ DeliveryFact = Annotated[
     | DeliveryFailed
     | TargetDied
     | TargetRevived
+    | DraftStands
+    | DraftDropped
+    | PlaceMoved
     | OutboxSettled,
     Field(discriminator="kind"),
 ]

@@ -31,6 +31,7 @@ class EdgeError(Exception):
         *,
         retry_after_s: float | None = None,
         whole_account: bool = False,
+        moved_to: str | None = None,
     ) -> None:
         super().__init__(f"{kind.value}: {detail}")
         self.problem = Problem(
@@ -38,6 +39,7 @@ class EdgeError(Exception):
             detail=" ".join(detail.split())[:500],
             retry_after_s=retry_after_s,
             whole_account=whole_account,
+            moved_to=moved_to,
         )
 
 

@@ -12,8 +12,12 @@ part by part. One call per place at a time, `at_once` calls per account.
     taken                             PartDelivered, then the next part, or DeliveryDone
     transient, needs a human          PartNotTaken, wait with backoff, again; given up after `attempts`
     rate limited                      PartNotTaken, wait as told; others go on
+    moved                             PlaceMoved; all that waits for the place goes to the new one
     target gone                       TargetDied; all that waits for the place fails
     refused                           DeliveryFailed, and a notice in its place
+
+A live draft of the answer may stand in the chat already. The first post is made out of
+it, and making it twice changes nothing. One that no answer comes of is removed.
 
 A part that is delivered is never sent again: what is tried again is a part. After a
 crash a part that was tried and has no outcome is one of which nobody knows.
@@ -57,6 +61,8 @@ NOTICE_REST = "(The rest of this answer could not be delivered: {why})"
 
 LONGEST_WHY = 300
 HUMAN_WAIT_S = 60.0
+LONG_WAIT_S = 300.0
+"""A platform that wants a longer wait than this has banned us for a while: the operator should know."""
 
 
 # ------------------------------------------------------------------ effects
@@ -85,6 +91,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveDraft:
+    """Take a draft out of its chat."""
+
+    place: d.Place
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True)
 class TellSession:
     """Tell a session how its reply ended."""
 
@@ -107,7 +121,7 @@ class ReportIncident:
     detail: str
 
 
-Effect = Call | Look | Wait | TellSession | TellTaken | ReportIncident
+Effect = Call | Look | Wait | RemoveDraft | TellSession | TellTaken | ReportIncident
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +173,11 @@ def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
             draft.note(ConnectionChanged(connected=False))
         case d.PlaceSpoke():
             _revive(draft, heard.place)
+        case d.DraftPosted():
+            _draft_posted(draft, heard)
+        case d.DraftOver():
+            if heard.delivery_id not in state.owed:
+                _drop_draft(draft, heard.delivery_id)
         case _:
             assert_never(heard)
     _pump(draft)
@@ -177,7 +196,7 @@ def _take(draft: _Draft, say: Say) -> None:
     if say.delivery_id in draft.state.owed:
         draft.do(TellTaken(say.delivery_id))
         return
-    place = place_of(say)
+    place = now_at(draft.state, place_of(say))
     draft.say(
         d.DeliveryTaken(
             delivery_id=say.delivery_id,
@@ -205,6 +224,37 @@ def place_of(say: Say) -> d.Place:
     return d.Place(chat=chat, thread=origin.thread or None, user=None if chat else origin.user)
 
 
+def now_at(state: Outbox, place: d.Place) -> d.Place:
+    """Return the place as it is called now."""
+    for _ in range(len(state.moved)):
+        moved = state.moved.get(place)
+        if moved is None:
+            break
+        place = moved.new
+    return place
+
+
+# ------------------------------------------------------------------ drafts
+
+
+def _draft_posted(draft: _Draft, posted: d.DraftPosted) -> None:
+    owed = draft.state.owed.get(posted.delivery_id)
+    begun = owed is not None and (owed.attempts > 0 or owed.taken.place != posted.place)
+    if begun or draft.state.ending(posted.delivery_id) is not None:
+        draft.do(RemoveDraft(posted.place, posted.receipt))  # the answer was quicker
+        return
+    draft.say(
+        d.DraftStands(delivery_id=posted.delivery_id, place=posted.place, receipt=posted.receipt, at=draft.at)
+    )
+
+
+def _drop_draft(draft: _Draft, delivery_id: DeliveryId) -> None:
+    stands = draft.state.drafts.get(delivery_id)
+    if stands is not None:
+        draft.say(d.DraftDropped(delivery_id=delivery_id, at=draft.at))
+        draft.do(RemoveDraft(stands.place, stands.receipt))
+
+
 # ------------------------------------------------------------------ trying
 
 
@@ -227,10 +277,10 @@ def _go_on(draft: _Draft, place: d.Place, owed: Owed) -> None:
     if owed.tried:  # by an earlier life, or the connection went: nobody knows
         draft.say(_unclear(owed, "interrupted", draft.at))
         owed = draft.state.owed[owed.taken.delivery_id]
-    if owed.unclear == 0 or _key_holds(owed, rules, draft.at):
+    if owed.unclear == 0 or _key_holds(owed, rules, draft.at) or _draft_of(draft.state, owed) is not None:
         _try(draft, place, owed, maybe_duplicate=False)
     elif rules.history:
-        post = _post(owed, owed.attempt, maybe_duplicate=False)
+        post = _post(draft.state, owed, owed.attempt, maybe_duplicate=False)
         draft.note(Called(place, Under(owed.taken.delivery_id, owed.part, owed.attempt)))
         draft.do(Look(post))
     elif rules.unknown_outcome == "send_again" and owed.unclear < 2:
@@ -259,10 +309,16 @@ def _try(draft: _Draft, place: d.Place, owed: Owed, *, maybe_duplicate: bool) ->
         )
     )
     draft.note(Called(place, Under(delivery_id, owed.part, attempt)))
-    draft.do(Call(_post(owed, attempt, maybe_duplicate=maybe_duplicate)))
+    draft.do(Call(_post(draft.state, owed, attempt, maybe_duplicate=maybe_duplicate)))
 
 
-def _post(owed: Owed, attempt: int, *, maybe_duplicate: bool) -> d.Post:
+def _draft_of(state: Outbox, owed: Owed) -> str | None:
+    """The draft that the part which is next is made out of."""
+    stands = state.drafts.get(owed.taken.delivery_id) if owed.part == 1 else None
+    return stands.receipt if stands is not None and stands.place == owed.taken.place else None
+
+
+def _post(state: Outbox, owed: Owed, attempt: int, *, maybe_duplicate: bool) -> d.Post:
     taken = owed.taken
     return d.Post(
         delivery_id=taken.delivery_id,
@@ -274,6 +330,7 @@ def _post(owed: Owed, attempt: int, *, maybe_duplicate: bool) -> d.Post:
         body=taken.parts[owed.part - 1],
         reply_to=taken.reply_to if owed.part == 1 else None,
         maybe_duplicate=maybe_duplicate,
+        draft=_draft_of(state, owed),
     )
 
 
@@ -339,6 +396,10 @@ def _failed(draft: _Draft, heard: d.PostFailed) -> None:
             at=draft.at,
         )
     )
+    if problem.moved_to is not None and problem.moved_to != place.chat:
+        new = place.model_copy(update={"chat": problem.moved_to})
+        draft.say(d.PlaceMoved(old=place, new=new, at=draft.at))
+        return
     _follow(draft, draft.state.owed[heard.delivery_id], heard, why)
 
 
@@ -354,6 +415,10 @@ def _follow(draft: _Draft, owed: Owed, heard: d.PostFailed, why: str) -> None:
         case d.ProblemKind.RATE_LIMITED:
             told = problem.retry_after_s
             seconds = told if told is not None else backoff.wait(owed.attempt, heard.chance)
+            if seconds > LONG_WAIT_S:
+                draft.do(
+                    ReportIncident("rate_limited", f"{place}: nothing can be posted for {seconds:.0f} s")
+                )
             _wait(draft, None if problem.whole_account else place, seconds)
         case d.ProblemKind.NEEDS_HUMAN:
             draft.do(ReportIncident("needs_human", why))
@@ -406,6 +471,7 @@ def _unclear(owed: Owed, why: str, at: datetime) -> d.PartUnclear:
 
 def _end(draft: _Draft, owed: Owed, receipt: str) -> None:
     taken = owed.taken
+    _drop_draft(draft, taken.delivery_id)  # of an answer that said nothing
     done = d.DeliveryDone(
         delivery_id=taken.delivery_id,
         session_key=taken.session_key,
@@ -424,6 +490,7 @@ def _end(draft: _Draft, owed: Owed, receipt: str) -> None:
 def _give_up(draft: _Draft, owed: Owed, why: str, *, notice: bool = True) -> None:
     """End a delivery that cannot be made; say so to its session, to the operator and in the chat."""
     taken, posted = owed.taken, len(owed.receipts)
+    _drop_draft(draft, taken.delivery_id)
     failed = d.DeliveryFailed(
         delivery_id=taken.delivery_id,
         session_key=taken.session_key,

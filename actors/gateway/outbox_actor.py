@@ -11,7 +11,7 @@ stream beside it up to where nothing is needed any more.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -65,7 +65,7 @@ class OutboxLinks:
     """Whom an outbox knows."""
 
     journal: Journal
-    tell_platform: Callable[[d.SayPost | d.FindPost | d.ConnectionAsked], None]
+    tell_platform: Callable[[d.SayPost | d.FindPost | d.ConnectionAsked | d.ShowView], None]
     tell_session: Callable[[SessionKey, SayingSucceeded | SayingFailed], None]
     tell_delivery: Callable[[d.SayTaken | d.OutboxWoke], None]
     on_incident: Callable[[str, str], None]
@@ -75,6 +75,8 @@ class OutboxLinks:
     """Told of each durable outcome: posted, not_posted, unclear, given_up."""
     on_load: Callable[[int], None]
     """Told how many places are being posted to, or would be at once: 0 when a stop loses no time."""
+    on_drafts: Callable[[Mapping[DeliveryId, d.DraftStands]], None]
+    """Told of the live drafts that stand, whenever they change."""
 
 
 class OutboxActor(LoopActor):
@@ -117,11 +119,12 @@ class OutboxActor(LoopActor):
         mark = marks[-1].fact if marks else None
         if isinstance(mark, d.OutboxSettled):
             self._length = self._marked = mark.through
-            self._state = fold(self._state, mark.dead)
+            self._state = fold(self._state, (*mark.dead, *mark.moved))
         recorded = await self._links.journal.read(self._stream, self._length)
         facts: Any = [r.fact for r in recorded]  # an outbox's stream holds its facts only
         self._state = fold(self._state, facts)
         self._placed(recorded)
+        self._links.on_drafts(self._state.drafts)
         if self._state.owed:
             log.info("posts are owed from before", outbox=self._name, deliveries=len(self._state.owed))
         self._links.tell_platform(d.ConnectionAsked())
@@ -140,6 +143,8 @@ class OutboxActor(LoopActor):
 
     def _hear(self, heard: d.OutboxHeard) -> None:
         decision = o.decide(self._state, heard, self._rules)
+        if decision.state.drafts is not self._state.drafts:
+            self._links.on_drafts(decision.state.drafts)
         self._state = decision.state
         self._facts += decision.facts
         self._effects += decision.effects
@@ -205,7 +210,8 @@ class OutboxActor(LoopActor):
         if through - self._marked < MARK_EVERY:
             return
         dead = tuple(self._state.dead.values())
-        settled = d.OutboxSettled(through=through, dead=dead, at=self.clock.now())
+        moved = tuple(self._state.moved.values())
+        settled = d.OutboxSettled(through=through, dead=dead, moved=moved, at=self.clock.now())
         await self._links.journal.append(self._marks, self._marks_length, (settled,))
         self._marks_length += 1
         self._marked = through
@@ -226,6 +232,9 @@ class OutboxActor(LoopActor):
             case o.Wait():
                 over = d.WaitOver(place=effect.place, at=self.clock.now())
                 self.after(effect.seconds, over, name=f"wait {effect.place!r}")
+            case o.RemoveDraft():
+                view = d.DraftRemoved(place=effect.place, receipt=effect.receipt)
+                links.tell_platform(d.ShowView(token=0, view=view))
             case o.TellSession():
                 links.tell_session(effect.key, effect.ending)
             case o.TellTaken():

@@ -69,6 +69,10 @@ class Outbox:
     dead: Mapping[d.Place, d.TargetDied] = field(default_factory=dict)
     done: tuple[Mapping[DeliveryId, Ending], ...] = ()
     """How deliveries ended, generation by generation, the latest last."""
+    drafts: Mapping[DeliveryId, d.DraftStands] = field(default_factory=dict)
+    """Live drafts that stand in chats, by the delivery that they will become."""
+    moved: Mapping[d.Place, d.PlaceMoved] = field(default_factory=dict)
+    """Places that have another id now, by the old one."""
     connected: bool = False
     ready: Mapping[d.Place, None] = field(default_factory=dict)
     """Places whose first delivery may go on now, in the order in which they came to it."""
@@ -131,6 +135,9 @@ Fact = (
     | d.DeliveryFailed
     | d.TargetDied
     | d.TargetRevived
+    | d.DraftStands
+    | d.DraftDropped
+    | d.PlaceMoved
 )
 
 
@@ -158,6 +165,7 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
         case d.LookUpFailed():
             return _changed(state, fact.delivery_id, lambda o: replace(o, failures=o.failures + 1))
         case d.PartDelivered():
+            state = replace(state, drafts=_without(state.drafts, fact.delivery_id))
             return _changed(state, fact.delivery_id, lambda o: _next_part(o, fact))
         case d.DeliveryDone() | d.DeliveryFailed():
             return _ended(state, fact)
@@ -165,6 +173,12 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
             return replace(state, dead={**state.dead, fact.place: fact})
         case d.TargetRevived():
             return replace(state, dead=_without(state.dead, fact.place))
+        case d.DraftStands():
+            return replace(state, drafts={**state.drafts, fact.delivery_id: fact})
+        case d.DraftDropped():
+            return replace(state, drafts=_without(state.drafts, fact.delivery_id))
+        case d.PlaceMoved():
+            return _moved(state, fact)
         case ConnectionChanged():
             return replace(state, connected=fact.connected)
         case Called():
@@ -225,6 +239,28 @@ def _ended(state: Outbox, fact: d.DeliveryDone | d.DeliveryFailed) -> Outbox:
     queues = {**state.queues, place: queue} if queue else _without(state.queues, place)
     state = replace(state, owed=_without(state.owed, fact.delivery_id), queues=queues)
     return state if queue else replace(state, ready=_without(state.ready, place))
+
+
+def _moved(state: Outbox, fact: d.PlaceMoved) -> Outbox:
+    """What is owed to the old place is owed to the new one, before what that is owed already."""
+    queue = state.queues.get(fact.old, ())
+    owed = dict(state.owed)
+    for delivery_id in queue:
+        each = owed[delivery_id]
+        owed[delivery_id] = replace(each, taken=each.taken.model_copy(update={"place": fact.new}))
+    queues = _without(state.queues, fact.old)
+    if queue:
+        queues = {**queues, fact.new: (*queue, *queues.get(fact.new, ()))}
+    state = replace(
+        state,
+        owed=owed,
+        queues=queues,
+        moved={**state.moved, fact.old: fact},
+        dead=_without(state.dead, fact.old),
+        ready=_without(state.ready, fact.old),
+        under_way=_without(state.under_way, fact.old),
+    )
+    return _readied(state, fact.new)
 
 
 def _readied(state: Outbox, place: d.Place | None) -> Outbox:

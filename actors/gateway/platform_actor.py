@@ -32,6 +32,8 @@ from messages.delivery import (
     Problem,
     ProblemKind,
     SayPost,
+    ShowView,
+    ViewShown,
 )
 from messages.gateway import EdgeHeard, MessageReceived, Receipt
 
@@ -67,6 +69,7 @@ class PlatformLinks:
     """Makes a fresh edge for each connection."""
     hear: Hear
     tell_outbox: Callable[[OutboxHeard], None]
+    tell_live: Callable[[ViewShown], None]
     chance: Callable[[], float]
     on_incident: Callable[[str, str], None]
     """(what, detail): `degraded` or `recovered`."""
@@ -105,6 +108,8 @@ class PlatformActor(LoopActor):
                 self.background(self._say(self._edge_for(message), message.post), name="say")
             case FindPost():
                 self.background(self._find(self._edge_for(message), message.post), name="find")
+            case ShowView():
+                self.background(self._show(self._edge, message), name="show")
             case ConnectionAsked():
                 now = self.clock.now()
                 self._links.tell_outbox(PlatformConnected(at=now) if self._edge else PlatformLost(at=now))
@@ -217,6 +222,28 @@ class PlatformActor(LoopActor):
                 at=self.clock.now(),
             )
         )
+
+    async def _show(self, edge: Edge | None, asked: ShowView) -> None:
+        """Show a view, once. What comes of it matters to the live view alone."""
+        outcome: str | Problem | None = Problem(kind=ProblemKind.NOT_CONNECTED)
+        if edge is not None:
+            try:
+                outcome = await edge.show(asked.view)
+            except EdgeError as error:
+                outcome = error.problem
+            except Exception as error:
+                log.exception("a platform's edge failed in a way of its own", platform=self.name)
+                self.system.stats.crashes += 1
+                outcome = Problem(kind=ProblemKind.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:500])
+        if asked.token:
+            self._links.tell_live(
+                ViewShown(
+                    token=asked.token,
+                    receipt=None if isinstance(outcome, Problem) else outcome,
+                    problem=outcome if isinstance(outcome, Problem) else None,
+                    at=self.clock.now(),
+                )
+            )
 
     async def _tried(self, edge: Edge | None, post: Post, *, looking: bool) -> str | Problem | None:
         if edge is None:

@@ -9,15 +9,16 @@ import structlog
 from pydantic import BaseModel, SecretStr
 
 from actors.gateway.edge import EdgeContext, Hear
+from actors.gateway.live_view import LiveLinks, LiveRules, LiveViewActor
 from actors.gateway.outbox_actor import OutboxActor, OutboxLinks
 from actors.gateway.parts import OutboxRules
 from actors.gateway.platform_actor import PlatformActor, PlatformLinks
 from actors.gateway.registry import PlatformUnavailableError, Ready, Registry
-from actors.gateway.targets import platform_and_account
+from actors.gateway.targets import account_name, platform_and_account
 from actors.runtime import ActorSystem
-from messages.delivery import OutboxWoke, SayTaken
+from messages.delivery import DraftStands, OutboxWoke, SayTaken, TurnGone, TurnSeen
 from messages.gateway import SayingFailed, SayingSucceeded
-from messages.ids import SessionKey
+from messages.ids import DeliveryId, SessionKey
 from messages.settings import PlatformSettings
 from store.journal import Journal
 
@@ -31,6 +32,9 @@ def rules_of(ready: Ready) -> OutboxRules:
         limit=limits.length,
         unit=limits.unit,
         files=limits.files,
+        file_bytes=limits.file_bytes,
+        caption=limits.caption,
+        buttons=can.buttons,
         splits_itself=can.splits_itself,
         idempotency_key=can.idempotency_key,
         key_valid_s=can.key_valid_s,
@@ -41,6 +45,23 @@ def rules_of(ready: Ready) -> OutboxRules:
         attempts=settings.attempts,
         render=ready.render,
     )
+
+
+def live_rules_of(ready: Ready) -> LiveRules | None:
+    """What the live view of an account goes by; None when nothing can or should be shown."""
+    limits, can, wanted = ready.limits, ready.capabilities, ready.settings.live
+    rules = LiveRules(
+        typing=can.typing and wanted.typing,
+        reactions=can.reactions and wanted.reactions,
+        drafts=can.edits and wanted.drafts and limits.edits_per_second is not None,
+        buttons=can.buttons,
+        length=limits.length,
+        unit=limits.unit,
+        edits_per_second=limits.edits_per_second or 1.0,
+        edits_per_minute=limits.edits_per_minute,
+        render=ready.render,
+    )
+    return rules if rules.typing or rules.reactions or rules.drafts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +78,8 @@ class HouseLinks:
     """(room, what, detail)"""
     count: Callable[[str, str], None]
     """(account, outcome) of a call"""
+    draft_now: Callable[[SessionKey], tuple[int, str]]
+    """The running turn of a session, and what is written of its answer so far."""
     chance: Callable[[], float] = field(default=random.SystemRandom().random)
 
 
@@ -70,6 +93,8 @@ class Platforms:
     states: dict[str, str] = field(default_factory=dict)
     """`connected`, `waiting`, or `degraded: why`."""
     load: dict[str, int] = field(default_factory=dict)
+    drafts: dict[str, Mapping[DeliveryId, DraftStands]] = field(default_factory=dict)
+    """The live drafts that stand, by account: written by the outboxes, read by the live views."""
 
     @classmethod
     def prepare(
@@ -118,9 +143,40 @@ class Platforms:
             f"platform:{name}": self._connection(name, ready, links) for name, ready in self.ready.items()
         }
 
+    def live_views(self, links: HouseLinks) -> dict[str, Callable[[], Any]]:
+        """What starts the live views, by the names of the rooms; none where nothing is to be seen."""
+        return {
+            f"live:{name}": self._live_view(name, rules, links)
+            for name, ready in self.ready.items()
+            if (rules := live_rules_of(ready)) is not None
+        }
+
+    def _live_view(self, name: str, rules: LiveRules, house: HouseLinks) -> Callable[[], Any]:
+        def standing(delivery_id: DeliveryId) -> str | None:
+            stands = self.drafts.get(name, {}).get(delivery_id)
+            return stands.receipt if stands is not None else None
+
+        links = LiveLinks(
+            tell_platform=lambda message: house.tell(f"platform:{name}", message),
+            tell_outbox=lambda message: house.tell(f"outbox:{name}", message),
+            draft_now=house.draft_now,
+            standing=standing,
+        )
+        return lambda: LiveViewActor.start(house.system, name, rules, links)
+
+    def tell_turn(self, seen: TurnSeen | TurnGone, tell: Callable[[str, Any], None]) -> None:
+        """Tell a live view of a turn, if its account has one."""
+        name = account_name(seen.origin.platform, seen.origin.account)
+        ready = self.ready.get(name)
+        if ready is not None and live_rules_of(ready) is not None:
+            tell(f"live:{name}", seen)
+
     def _outbox(self, name: str, ready: Ready, house: HouseLinks) -> Callable[[], Any]:
         def on_load(load: int) -> None:
             self.load[name] = load
+
+        def on_drafts(drafts: Mapping[DeliveryId, DraftStands]) -> None:
+            self.drafts[name] = drafts
 
         links = OutboxLinks(
             journal=house.journal,
@@ -131,6 +187,7 @@ class Platforms:
             chance=house.chance,
             count=lambda outcome: house.count(name, outcome),
             on_load=on_load,
+            on_drafts=on_drafts,
         )
         rules = rules_of(ready)
         return lambda: OutboxActor.start(house.system, name, rules, links)
@@ -145,6 +202,7 @@ class Platforms:
             edge=lambda: ready.entry.factory(ready.options, context),
             hear=house.hear,
             tell_outbox=lambda message: house.tell(f"outbox:{name}", message),
+            tell_live=lambda message: house.tell(f"live:{name}", message),
             chance=house.chance,
             on_incident=lambda what, detail: house.on_incident(f"platform:{name}", what, detail),
             on_state=on_state,

@@ -1,7 +1,7 @@
 """Everything between a session and a chat, for one test: real actors, a journal in memory, a platform in memory."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -112,6 +112,8 @@ class PostOffice:
         self.told: list[SayingSucceeded | SayingFailed] = []
         self.incidents: list[tuple[str, str]] = []
         self.states: list[str] = []
+        self.drafts: dict[DeliveryId, d.DraftStands] = {}
+        self.views: list[d.ViewShown] = []
         self.load = 0
         self.counted: list[str] = []
         self.reachable = True
@@ -142,6 +144,7 @@ class PostOffice:
             chance=lambda: 0.999,
             count=self.counted.append,
             on_load=self._loaded,
+            on_drafts=self._drafted,
         )
         self.outbox = OutboxActor.start(self.system, "fake", self.rules, links, on_crash=lambda crashed: None)
 
@@ -155,6 +158,9 @@ class PostOffice:
         if not self.fuse.out:
             self.told.append(ending)
 
+    def _drafted(self, drafts: Mapping[DeliveryId, d.DraftStands]) -> None:
+        self.drafts = dict(drafts)
+
     def _loaded(self, load: int) -> None:
         self.load = load
 
@@ -163,6 +169,7 @@ class PostOffice:
             edge=self._new_edge,
             hear=self._hear,
             tell_outbox=self._to_outbox,
+            tell_live=self.views.append,
             chance=lambda: 0.999,
             on_incident=lambda *incident: self.incidents.append(incident),
             on_state=self.states.append,
