@@ -34,6 +34,8 @@ class ModelRequest(Message):
     tool_choice: Literal["auto", "none"] = "auto"
     """`none`: the tools are shown, so that earlier calls make sense, but none may be called."""
     max_output_tokens: int
+    share: str = ""
+    """The chat on whose behalf it is made: the places at a provider are shared fairly between chats."""
 
 
 class Usage(Message):

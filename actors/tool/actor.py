@@ -233,9 +233,12 @@ class ToolWorkshop(LoopActor):
         results_dir: Path,
         watch: Watch | None = None,
         environ: Mapping[str, str] | None = None,
+        *,
+        catalogue_of: Callable[[SessionKey], Catalogue] | None = None,
     ) -> None:
+        """Take the tools; with `catalogue_of`, those of each session, where they differ."""
         super().__init__(system, name="tools")
-        self._catalogue = catalogue
+        self._catalogue_of = catalogue_of or (lambda _: catalogue)
         self._reply = reply
         self._on_progress = on_progress
         self._results_dir = results_dir
@@ -284,14 +287,15 @@ class ToolWorkshop(LoopActor):
 
     def _assign(self, call: PreparedCall, context: ToolContext, key: Key) -> Assignment:
         """Collect what the call needs. Raises ArgumentsError when it cannot be run."""
-        spec = self._catalogue.get(call.name)
+        catalogue = self._catalogue_of(context.session_key)
+        spec = catalogue.get(call.name)
         if call.problem or spec is None:
             raise ArgumentsError(call.problem or f"There is no tool `{call.name}` any more.")
-        settings = self._catalogue.settings
+        settings = catalogue.settings
         arguments = spec.validate(parse_arguments(call.arguments))
         run = ToolRun(
             context=context,
-            workspace=self._catalogue.workspace.with_shelf(shelf_of(self._results_dir, context.session_key)),
+            workspace=catalogue.workspace.with_shelf(shelf_of(self._results_dir, context.session_key)),
             settings=settings,
             clock=self.clock,
             result_bytes=min(spec.result_bytes or settings.result_bytes, settings.result_bytes),

@@ -57,7 +57,7 @@ class ModelDirectory:
     # ------------------------------------------------------------- the port
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
-        """See `port.Models.ask`. Calls above a provider's limit wait their turn, first come, first served."""
+        """See `port.Models.ask`. Calls above a provider's limit wait; places are shared fairly between chats."""
         if request.model.provider == LOCAL:
             tokens = min(request.max_output_tokens, LOCAL_OUTPUT_TOKENS)
             request = request.model_copy(update={"tools": (), "max_output_tokens": tokens})

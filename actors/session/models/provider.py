@@ -20,6 +20,7 @@ from actors.session.models import breaker as circuit
 from actors.session.models.discovery import listed
 from actors.session.models.endpoints import LOCAL, Endpoint
 from actors.session.models.failures import classify, classify_connection, redact
+from actors.session.models.fair import FairPlaces
 from actors.session.models.gathering import Accumulator
 from actors.session.models.images import NO_PICTURES, paths_of, read_pictures
 from actors.session.models.port import ModelCallError
@@ -99,7 +100,7 @@ class Provider:
         self._clock = clock
         self._sdk: _Sdk | None = None
         self._loading = asyncio.Lock()
-        self._places = asyncio.Semaphore(endpoint.limits.max_concurrent)
+        self._places = FairPlaces(endpoint.limits.max_concurrent)
         self._breaker = circuit.Breaker()
         # llama.cpp promises to keep a connection and closes it after each stream: who takes it
         # from the pool a moment too early is cut off. Here a new one costs next to nothing.
@@ -107,7 +108,7 @@ class Provider:
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Ask once. See `port.Models.ask`."""
-        async with self._places:
+        async with self._places.taken(request.share):
             where = self.endpoint.where(request.model)
             self._admit(where)
             settled = False
