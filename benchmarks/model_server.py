@@ -3,7 +3,8 @@
     python -m benchmarks.model_server --port 0 --latency 1.0 --tokens 20
 
 prints `listening on http://127.0.0.1:PORT/v1`. Each answer takes `latency` seconds in
-all, its tokens spread evenly over them. `GET /stats` tells `in_flight`,
+all, its tokens spread evenly over them. With `--echo`, an answer begins with the last
+number of the form `q123456` that the request holds, so that it can be told whose it is. `GET /stats` tells `in_flight`,
 `max_in_flight` and `served`; `POST /reset` sets the last two to where they began. An
 `asyncio.Protocol` with bytes made beforehand, so that its own cost hardly shows.
 """
@@ -12,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import re
 from typing import cast
 
 import uvloop
@@ -21,6 +23,9 @@ HEAD = (
     b"transfer-encoding: chunked\r\n\r\n"
 )
 END = b"0\r\n\r\n"
+
+
+NUMBERS = re.compile(rb"q\d{6}")
 
 
 def _frame(payload: dict[str, object] | str) -> bytes:
@@ -42,7 +47,8 @@ def _chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, obj
 class Script:
     """The bytes of one answer, made once."""
 
-    def __init__(self, latency_s: float, tokens: int) -> None:
+    def __init__(self, latency_s: float, tokens: int, *, echo: bool = False) -> None:
+        self.echo = echo
         self.pause_s = latency_s / max(1, tokens)
         self.tokens = tokens
         self.first = HEAD + _frame(_chunk({"role": "assistant", "content": ""}))
@@ -142,12 +148,19 @@ class Connection(asyncio.Protocol):
             stats.max_in_flight = max(stats.max_in_flight, stats.in_flight)
             if b'"stream":true' in body or b'"stream": true' in body:
                 self._left = self._script.tokens
-                self._write(self._script.first)
+                self._write(self._script.first + self._named(body))
                 self._timer = self._loop.call_later(self._script.pause_s, self._next_token)
             else:
                 self._timer = self._loop.call_later(self._script.latency_s, self._finish_whole)
         else:
             self._write(_json({"error": {"message": "no such path"}}, b"404 Not Found"))
+
+    def _named(self, body: bytes) -> bytes:
+        """The piece of an answer that says what it answers."""
+        if not self._script.echo:
+            return b""
+        numbers = NUMBERS.findall(body)
+        return _frame(_chunk({"content": f"{numbers[-1].decode()} "})) if numbers else b""
 
     def _next_token(self) -> None:
         if self._script.pause_s <= 0:
@@ -172,9 +185,9 @@ class Connection(asyncio.Protocol):
         self._stats.served += 1
 
 
-async def serve(port: int, latency_s: float, tokens: int) -> None:
+async def serve(port: int, latency_s: float, tokens: int, *, echo: bool = False) -> None:
     """Serve until cancelled; print where."""
-    script, stats = Script(latency_s, tokens), Stats()
+    script, stats = Script(latency_s, tokens, echo=echo), Stats()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(script, stats), "127.0.0.1", port, backlog=4096)
     print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
@@ -187,9 +200,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=1.0, help="seconds an answer takes")
     parser.add_argument("--tokens", type=int, default=20, help="pieces of an answer")
+    parser.add_argument("--echo", action="store_true", help="begin with the request's last q123456")
     options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(serve(options.port, options.latency, options.tokens))
+        uvloop.run(serve(options.port, options.latency, options.tokens, echo=options.echo))
 
 
 if __name__ == "__main__":

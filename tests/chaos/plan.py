@@ -37,6 +37,12 @@ SEEN_POINTS = ("tool", "posted", "asked")
 """Seen from outside: a tool has left its mark and goes on; the platform has posted and not said so; the
 model has been asked."""
 
+POLICIES = ("queue", "queue", "queue", "interrupt", "collect", "steer")
+"""What a message does that comes while a turn runs; in turn over the chats, said there first with /busy."""
+
+JUMPS_S = (-86_400.0, -3_600.0, -90.0, 90.0, 1_800.0, 172_800.0)
+"""Where the machine's clock is set to, away from the true time."""
+
 ID = re.compile(r"\b(?:web|keyed|looked|bare)-\d+-\d+\b")
 
 
@@ -56,9 +62,10 @@ class Message:
 class End:
     """How a life ends: after `wait_s`, or at a point, whichever the plan names. Then SIGKILL."""
 
-    kind: Literal["start", "random", "named", "seen", "rest"]
+    kind: Literal["start", "random", "named", "seen", "rest", "full"]
     """`start`: so long after exec, mostly before it is ready; `random`: so long after it is ready;
-    `rest`: when no turn runs any more, for storms of deaths have pauses."""
+    `rest`: when no turn runs any more, for storms of deaths have pauses; `full`: there is no room on the
+    disk for so long, then there is again, and then as `rest`."""
     wait_s: float = 0.0
     point: str = ""
 
@@ -69,6 +76,8 @@ class Life:
 
     messages: tuple[Message, ...]
     end: End
+    jump_s: float | None = None
+    """How far the clock is set from the true time, soon after the start; None: it is left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ def make_plan(
     lives = []
     for _ in range(kills):
         said = tuple(_message(chance, sessions, accounts, counts) for _ in range(per_life))
-        lives.append(Life(said, _end(chance)))
+        jump = chance.choice(JUMPS_S) if chance.random() < 0.15 else None
+        lives.append(Life(said, _end(chance), jump))
     return Plan(seed, tuple(lives))
 
 
@@ -104,12 +114,24 @@ def _message(
     chat = f"{account}-{number}"
     counts[chat] = counts.get(chat, 0) + 1
     name = f"{chat}-{counts[chat]}"
+    if policy_of(chat) != "queue":
+        # An interrupted turn is begun again, and its model may do again what it did: that is no fault of ours.
+        deed = chance.choices(("say", "slow", "read"), (5, 4, 1))[0]
+        text = f"/busy {policy_of(chat)}" if counts[chat] == 1 else f"{name} {deed}"
+        return Message(name, account, chat, text, chance.random() < 0.1)
     deed = chance.choices(("say", "tool", "slow", "read", "long"), (5, 4, 2, 1, 1))[0]
     return Message(name, account, chat, f"{name} {deed}", chance.random() < 0.1)
 
 
+def policy_of(chat: str) -> str:
+    """Say what a message does in a chat that comes while a turn runs."""
+    return POLICIES[int(chat.rpartition("-")[2]) // 4 % len(POLICIES)]
+
+
 def _end(chance: random.Random) -> End:
-    kind = chance.choices(("start", "random", "named", "seen", "rest"), (1, 3, 6, 2, 4))[0]
+    kind = chance.choices(("start", "random", "named", "seen", "rest", "full"), (2, 6, 12, 4, 8, 1))[0]
+    if kind == "full":
+        return End("full", chance.uniform(0.3, 3.0))
     if kind == "rest":
         return End("rest")
     if kind == "start":

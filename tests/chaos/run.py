@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 from collections import Counter, defaultdict, deque
@@ -19,6 +20,9 @@ from tests.chaos.platform_process import ACCOUNTS, LIMIT, SECRET
 from tests.process.real import ROOT, Program, environment, scripted
 
 READY_WITHIN_S = 60.0
+FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+"""Debian's faketime: with it, the process reads another time than the machine's."""
+
 POINT_WITHIN_S = 3.0
 """A named point that was not reached so long after the start is replaced by a kill at once."""
 REST_WITHIN_S = 10.0
@@ -56,6 +60,10 @@ class Seen:
     kills: Counter[str] = field(default_factory=Counter)
     """By what brought them about."""
     unexpected_ends: list[str] = field(default_factory=list)
+    jumps: int = 0
+    """How often the clock was set."""
+    full: int = 0
+    """How often the disk was full."""
     became_quiet: bool = False
     status: Json = field(default_factory=dict)
     rss_mb: float = 0.0
@@ -168,6 +176,8 @@ class Run:
         self._end_at = asyncio.get_running_loop().time() + minutes * 60
         self._bridged = any(message.account in ACCOUNTS for message in plan.messages)
         self._asked = 0
+        self._clock = folder / "clock"
+        self._faketime = next((str(path) for path in Path("/").glob(FAKETIME[1:])), "")
         self._last_event = 0.0
 
     async def go(self) -> Seen:
@@ -205,6 +215,7 @@ class Run:
         if self._bridged:
             settings["platforms"] = {
                 f"bridge/{account}": {
+                    "access": {"users": ["*"], "user_per_minute": 10_000, "chat_per_minute": 10_000},
                     "options": {
                         "address": f"unix:{self._folder}/{account}.sock",
                         "secret": SECRET,
@@ -212,7 +223,7 @@ class Run:
                         "history": account == "looked",
                         "limit": LIMIT,
                         "answer_timeout_s": 2,
-                    }
+                    },
                 }
                 for account in ACCOUNTS
             }
@@ -222,12 +233,15 @@ class Run:
 
     async def _live(self, life: Life) -> None:
         end = life.end
-        self.program.env = {"CALLBOARD_CHAOS": end.point} if end.kind == "named" else {}
+        fuse = {"CALLBOARD_CHAOS": end.point} if end.kind == "named" else {}
+        self.program.env = {**self._time(), **fuse}
         process = await self.program.launch()
         began = self._now()
+        jump = asyncio.create_task(self._jump(process, life.jump_s))
         for message in life.messages:
             self._say(message)
         cause = await self._wait_for(end, began, process)
+        jump.cancel()
         if process.returncode is None:
             # Not by the process object: its own look whether the child is gone races with asyncio's.
             os.kill(process.pid, signal.SIGKILL)
@@ -253,17 +267,52 @@ class Run:
         if end.kind == "random":
             await asyncio.sleep(end.wait_s)
             return "random"
-        if end.kind == "rest":
+        if end.kind == "full":
+            await self._fill_the_disk(process, end.wait_s)
+        if end.kind in ("rest", "full"):
             limit = self._now() + REST_WITHIN_S
             while await self._is_busy() and self._now() < limit and process.returncode is None:
                 await asyncio.sleep(0.1)
-            return "rest"
+            return end.kind
         mark, limit = self._count(end.point), self._now() + POINT_WITHIN_S
         while self._count(end.point) == mark and self._now() < limit:
             await asyncio.sleep(0.002)
         reached = self._count(end.point) > mark
         await asyncio.sleep(end.wait_s)
         return f"seen {end.point}" if reached else "point not reached"
+
+    def _time(self) -> dict[str, str]:
+        """What lets a process read the time that the plan wants; its monotonic clock is left alone."""
+        if not self._faketime:
+            return {}
+        if not self._clock.exists():
+            self._clock.write_text("+0")
+        return {
+            "LD_PRELOAD": self._faketime,
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_CACHE_DURATION": "1",
+        }
+
+    async def _jump(self, process: asyncio.subprocess.Process, seconds: float | None) -> None:
+        """Set the clock while the process runs. It stays so for the lives that come."""
+        if seconds is None or not self._faketime:
+            return
+        if await self._ready(process):
+            new = self._clock.with_suffix(".new")
+            new.write_text(f"{seconds:+.0f}")
+            new.replace(self._clock)
+            self.seen.jumps += 1
+
+    async def _fill_the_disk(self, process: asyncio.subprocess.Process, seconds: float) -> None:
+        """Let no file of the process grow for a while: to it, the disk is full."""
+        sizes = [path.stat().st_size for path in self.home.glob("callboard.duckdb*")]
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (min(sizes, default=0) + 4096, hard))
+        self.seen.full += 1
+        await asyncio.sleep(seconds)
+        if process.returncode is None:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     async def _ready(self, process: asyncio.subprocess.Process) -> bool:
         limit = self._now() + READY_WITHIN_S
@@ -275,8 +324,8 @@ class Run:
         return False
 
     async def _last_life(self) -> None:
-        """A life without mischief: everything that is owed must come to rest in it."""
-        self.program.env = {}
+        """A life without mischief: everything that is owed must come to rest in it. Its clock may be wrong."""
+        self.program.env = self._time()
         process = await self.program.launch()
         self._platform.send({"calm": True})
         if not await self._ready(process):

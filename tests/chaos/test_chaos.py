@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.__main__ import ALL, chaos
-from tests.chaos.plan import make_plan
+from tests.chaos.plan import POLICIES, make_plan, policy_of
 
 SEED = 20
 
@@ -16,8 +16,8 @@ async def test_nothing_is_lost_or_doubled_while_the_process_is_killed_again_and_
     counts = await chaos(tmp_path, kills=20, seed=SEED, minutes=1.5, sessions=16)
     assert counts.clean, counts.line()
     assert counts.kills >= 5
-    assert counts.accepted == counts.messages, "people do not give up"
-    assert counts.answered + counts.set_aside >= counts.accepted
+    assert counts.accepted + counts.refused >= counts.messages, "people do not give up"
+    assert counts.answered + counts.set_aside + counts.commands + counts.refused >= counts.accepted
 
 
 def test_a_seed_makes_one_plan() -> None:
@@ -26,3 +26,6 @@ def test_a_seed_makes_one_plan() -> None:
     plan = make_plan(SEED, 200, accounts=ALL)
     assert {message.account for message in plan.messages} == set(ALL)
     assert len({message.id for message in plan.messages}) == 1200
+    assert {policy_of(message.chat) for message in plan.messages} == set(POLICIES)
+    assert {life.end.kind for life in plan.lives} == {"start", "random", "named", "seen", "rest", "full"}
+    assert any(life.jump_s is not None for life in plan.lives)
