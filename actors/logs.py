@@ -30,6 +30,7 @@ _TALKATIVE = (
     "httpx2",
     "openai",
     "pykka",
+    "telegram",
     "uvicorn",
     "uvicorn.error",
     "uvicorn.access",

@@ -89,7 +89,7 @@ _SHAPES: Final = (
     _Shape("://", r"://(?P<s>[^\s/@:'\"<>]*:[^\s/@'\"<>]+)@"),
     *(_Shape(marker, _IN_QUERY) for marker in ("key=", "token=", "secret=", "password=", "sig=")),
     *(_Shape(marker, _IN_ENVIRONMENT) for marker in ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD=")),
-    _Shape(":AA", r"(?<![A-Za-z0-9])(?P<s>[0-9]{8,10}:AA[A-Za-z0-9_\-]{33})(?![A-Za-z0-9_\-])"),
+    _Shape(":AA", r"(?:(?<![A-Za-z0-9])|(?<=/bot))(?P<s>[0-9]{8,10}:AA[A-Za-z0-9_\-]{33})(?![A-Za-z0-9_\-])"),
     _Shape(
         ".",
         r"(?P<s>[MNO](?<![A-Za-z0-9_\-.].)[TjzD][A-Za-z0-9_\-]{22,26}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,})",
@@ -115,6 +115,7 @@ _OPEN: Final = re.compile(
         | [0-9]{1,10}(?::[A-Za-z0-9_\-]{0,35})?
         | [MNO](?:[TjzD][A-Za-z0-9_\-]{0,26})?(?:\.[A-Za-z0-9_\-]*){0,2}
       )
+      | /(?:b(?:o(?:t(?:[0-9]{1,10}(?::[A-Za-z0-9_\-]{0,35})?)?)?)?)?
       | :(?:/(?:/[^\s/@'"<>]*)?)?
       | [?&][A-Za-z_\-]{0,16}(?:=[^\s&#'"<>]*)?
       | -----BEGIN\ [A-Z\ ]{0,30}PRIVATE\ KEY-----(?:(?!-----END[A-Z\ ]{0,40}-----)[\s\S])*
