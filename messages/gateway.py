@@ -3,12 +3,16 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from messages.base import Instant, Message, Text
+from messages.base import Instant, Message, Text, clean_text
 from messages.blocks import FileBlock, ImageBlock, UserBlock
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
 from messages.model import ModelRef, Usage
+
+
+HeardId = Annotated[MessageId, BeforeValidator(clean_text)]
+"""A message's id as a platform gave it: text like all that comes from outside, and so always storable."""
 
 
 class ChatType(StrEnum):
@@ -25,12 +29,14 @@ class Origin(Message):
     platform: str
     account: str = "main"
     """Which of our accounts on the platform heard it."""
-    server: str | None = None
+    server: Text | None = None
     """The guild, workspace or the like that the chat belongs to. Not part of the session's key."""
     chat_type: ChatType
-    chat: str | None = None
-    thread: str | None = None
-    user: str | None = None
+    chat: Text | None = None
+    thread: Text | None = None
+    user: Text | None = None
+    side: str | None = None
+    """Names a conversation beside the place's own, such as a background task; what it says goes to the place."""
     profile: str = "main"
 
 
@@ -48,8 +54,10 @@ class Role(StrEnum):
 class Author(Message):
     """Who spoke. The name is untrusted decoration; only the id counts."""
 
-    id: str
+    id: Text
     name: Text = ""
+    alias: Text = ""
+    """Stands for the id towards models, where ids tell more of a person than they should (a phone number)."""
     bot: bool = False
     """Whether the platform says that this is a program."""
     role: Role = Role.USER
@@ -66,7 +74,7 @@ class Said(Message):
 class Quote(Message):
     """What a message replies to."""
 
-    message_id: MessageId
+    message_id: HeardId
     author: Author | None = None
     text: Text = ""
     ours: bool = False
@@ -85,7 +93,7 @@ class Surroundings(Message):
 class Overheard(Message):
     """Something said in a chat that was not said to us: context for what is."""
 
-    message_id: MessageId
+    message_id: HeardId
     author: Author
     text: Text
     attachments: int = 0
@@ -97,7 +105,7 @@ class MessageReceived(Message):
 
     kind: Literal["message_received"] = "message_received"
     bounded = True
-    message_id: MessageId
+    message_id: HeardId
     """The platform's id of the message, never of the update or event that brought it."""
     origin: Origin
     author: Author
@@ -129,7 +137,7 @@ class MessageEdited(Message):
 
     kind: Literal["message_edited"] = "message_edited"
     bounded = True
-    message_id: MessageId
+    message_id: HeardId
     origin: Origin
     author: Author
     text: Text
@@ -141,7 +149,7 @@ class MessageDeleted(Message):
 
     kind: Literal["message_deleted"] = "message_deleted"
     bounded = True
-    message_id: MessageId
+    message_id: HeardId
     origin: Origin
     """`user` may be unknown here: the platform often tells the chat alone."""
     at: Instant
@@ -153,8 +161,8 @@ class ChatMoved(Message):
     kind: Literal["chat_moved"] = "chat_moved"
     platform: str
     account: str = "main"
-    old: str
-    new: str
+    old: Text
+    new: Text
     at: Instant
 
 
@@ -367,4 +375,6 @@ class StatusReport(Message):
     degraded: tuple[str, ...] = ()
     """Names of children that are being restarted at the longest interval."""
     platforms: dict[str, str] = Field(default_factory=dict)
-    """The state of each account's connection: `connected`, `waiting`, or `degraded: why`."""
+    """The state of each account's connection: `connected`, `waiting`, `paused`, or `degraded: why`."""
+    platform_processes: dict[str, Text] = Field(default_factory=dict)
+    """Of accounts that live in processes of their own: which, and how much memory each has."""

@@ -3,8 +3,9 @@
 from typing import Literal
 
 from messages.base import Instant, Lane, Message, Text
-from messages.gateway import MessageReceived, SayingFailed, SayingSucceeded
-from messages.ids import CallId, MessageId, Turn
+from messages.blocks import Entry
+from messages.gateway import MessageDeleted, MessageEdited, MessageReceived, SayingFailed, SayingSucceeded
+from messages.ids import CallId, MessageId, SessionId, SessionKey, Turn
 from messages.model import Failure, ModelRef, ModelReply
 from messages.settings import BusyPolicy
 from messages.tool import PreparedCall, ToolFinished
@@ -20,6 +21,16 @@ class UserSpoke(Message):
     """What to do while busy, for this message alone (`/queue …`, `/steer …`)."""
 
 
+class EarlierConversation(Message):
+    """A conversation that was held in a session's place before the one that is open."""
+
+    session_id: SessionId
+    title: Text
+    messages: int
+    began_at: Instant
+    last_at: Instant
+
+
 class CommandGiven(Message):
     """A person gave a slash command to this session."""
 
@@ -32,6 +43,12 @@ class CommandGiven(Message):
     """What the front desk knows that the session does not: the list of commands, of models."""
     model: ModelRef | None = None
     """What the argument of /model means."""
+    earlier: tuple[EarlierConversation, ...] = ()
+    """For /sessions and /resume: read from the journal by the session's actor, latest first."""
+    came_to: SessionKey | None = None
+    """To whose session it came, where it is about what another session asked: /approve and /deny."""
+    entries: tuple[Entry, ...] | None = None
+    """For /resume: what the model knew in the conversation that was asked for; None when there is none."""
 
 
 class StopAsked(Message):
@@ -102,6 +119,24 @@ class ConfirmationGiven(Message):
     at: Instant
 
 
+class ApprovalOverdue(Message):
+    """Nobody decided about a call in time."""
+
+    kind: Literal["approval_overdue"] = "approval_overdue"
+    turn: Turn
+    call_id: CallId
+    approval: str
+    at: Instant
+
+
+class SideEnded(Message):
+    """A conversation beside this one is done with what it was begun for."""
+
+    kind: Literal["side_ended"] = "side_ended"
+    side: str
+    at: Instant
+
+
 class Woke(Message):
     """The actor has read its journal and is about to go on."""
 
@@ -121,6 +156,8 @@ class HandlingFailed(Message):
     lane = Lane.CONTROL
     heard: MessageReceived | None
     error: Text
+    came_to: SessionKey | None = None
+    """To whose session it came, where it was handed on to this one."""
     at: Instant
 
 
@@ -155,6 +192,10 @@ Heard = (
     | RetryDue
     | ToolFinished
     | ConfirmationGiven
+    | ApprovalOverdue
+    | SideEnded
+    | MessageEdited
+    | MessageDeleted
     | SayingSucceeded
     | SayingFailed
     | Woke

@@ -8,6 +8,7 @@ schema that editors use comes from `Settings.model_json_schema()`.
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -71,6 +72,17 @@ class ResetSettings(Part):
     at_hour: Annotated[int, Field(ge=0, le=23)] = Field(4, description="Each day at this hour.")
     timezone: str = Field("UTC", description="Of `at_hour`; such as Europe/Berlin.")
 
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"{name!r} is no time zone that is known here; write it as in Europe/Berlin, or UTC"
+            ) from None
+        return name
+
 
 class SessionSettings(Part):
     """How conversations go."""
@@ -91,6 +103,11 @@ class SessionSettings(Part):
     reset: ResetSettings = ResetSettings()
     approval_timeout_s: Annotated[float, Field(gt=0)] = Field(
         600.0, description="A question for approval that nobody answers counts as no after this."
+    )
+    resume_within_minutes: Annotated[float, Field(ge=0)] = Field(
+        60.0,
+        description="A turn that a restart interrupted goes on by itself when it is no older than this; "
+        "else the person is told, and /retry answers it.",
     )
     personalities: dict[str, str] = Field(
         {}, description="Names for /personality, and what each adds to the system prompt."
@@ -171,7 +188,7 @@ class RetentionSettings(Part):
         None, description="A conversation in which nothing has happened for so many days is deleted."
     )
     keep_results_days: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Kept files of long tool results are deleted after so many days."
+        None, description="Kept files of long tool results, and what people attached, are deleted after so many days."
     )
 
 

@@ -46,11 +46,35 @@ class IncidentHappened(Message):
         "unclear",
         "maybe_duplicate",
         "needs_human",
+        "fell",
+        "rose",
     ]
-    """The last three are of deliveries: nobody knows whether a post was made, a post may stand there
-    twice, and somebody must do something before a platform works again."""
+    """Of deliveries: `unclear` (nobody knows whether a post was made) and `maybe_duplicate` (one may stand
+    there twice). Of platforms: `needs_human` (somebody must do something before it works again), and
+    `fell` and `rose` of a connection."""
     detail: Text
     at: Instant
 
 
-SystemFact = Annotated[ProcessStarted | ProcessStopped | IncidentHappened, Field(discriminator="kind")]
+class PlatformPaused(Message):
+    """In the stream `platform:…` of an account: it is to stay unconnected, also after a restart."""
+
+    kind: Literal["platform_paused"] = "platform_paused"
+    v: int = 1
+    by: Text
+    at: Instant
+
+
+class PlatformResumed(Message):
+    """In the stream `platform:…` of an account: it may be connected again."""
+
+    kind: Literal["platform_resumed"] = "platform_resumed"
+    v: int = 1
+    by: Text
+    at: Instant
+
+
+SystemFact = Annotated[
+    ProcessStarted | ProcessStopped | IncidentHappened | PlatformPaused | PlatformResumed,
+    Field(discriminator="kind"),
+]

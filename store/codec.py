@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from actors.session.facts import SessionFact
+from messages.access import AccessFact
 from messages.base import Message, clean_text
 from messages.delivery import DeliveryFact
 from messages.system import SystemFact
@@ -134,5 +135,5 @@ class Codec:
         return json.dumps(fields)
 
 
-CODEC = Codec(kinds_of(SessionFact, SystemFact, DeliveryFact), UPGRADES)
+CODEC = Codec(kinds_of(SessionFact, SystemFact, DeliveryFact, AccessFact), UPGRADES)
 """Reads and writes the facts of all rooms."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from actors.session.facts import DeadLetterClosed, MessageAccepted, MessageGivenUp
 from messages.dead_letters import DeadLetter
-from messages.gateway import MessageReceived
+from messages.gateway import MessageReceived, Surroundings
 from messages.ids import SessionKey
 from store.readers import Rows
 
@@ -77,6 +77,9 @@ def _as_heard(fact: MessageAccepted) -> MessageReceived:
         author=fact.author,
         text=fact.text,
         attachments=fact.attachments,
+        quote=fact.quote,
+        overheard=fact.overheard,
+        surroundings=fact.surroundings or Surroundings(),
         can_confirm=fact.can_confirm,
         at=fact.at,
     )

@@ -51,9 +51,12 @@ WITH newest AS (
         max(said_at) AS last_at
     FROM messages GROUP BY session_key
 ), titles AS (
-    SELECT m.session_key, arg_min(left(m.text, 200), m.id) AS title
+    SELECT m.session_key, coalesce(
+        arg_max(m.text[8:207], m.id) FILTER (m.role = 'command' AND starts_with(m.text, '/title ')),
+        arg_min(left(m.text, 200), m.id) FILTER (m.role = 'user')
+    ) AS title
     FROM messages m JOIN newest n ON m.session_key = n.session_key AND m.id > n.id
-    WHERE m.role = 'user' GROUP BY m.session_key
+    WHERE m.role IN ('user', 'command') GROUP BY m.session_key
 ), ended AS (
     SELECT session_key, count(*) AS turns FROM turns GROUP BY session_key
 )

@@ -48,6 +48,22 @@ COMMANDS = (
     Command("platforms", "", "Say how my connections are doing", Role.ADMIN),
 )
 
+MORE = {
+    "retry": "The earlier answer stays in the history, but I no longer know of it.",
+    "undo": "What is taken back stays in the history, but I no longer know of it. What tools did stays done.",
+    "queue": "Whatever /busy says, it waits for its turn.",
+    "busy": "interrupt: I stop and start again with both. queue: it waits for its turn. collect: all that wait are "
+    "answered together. steer: it is added to what I am doing.",
+    "background": "It begins without what was said here. Its result comes here, under its title. /stop stops it too.",
+    "usage": "Without a number: of the last 30 days.",
+    "sessions": "Those of this place alone: nobody sees another's.",
+    "resume": "The ID is one of those that /sessions lists, or its beginning or end.",
+    "compress": "The last exchanges stay as they are, and the history keeps everything.",
+    "approve": "The ID stands in the request. It decides that request and no other; one that is over stays over.",
+    "deny": "The ID stands in the request.",
+}
+"""What there is to know beyond the summary, for /help COMMAND."""
+
 BY_NAME = {command.name: command for command in COMMANDS}
 
 
@@ -74,6 +90,20 @@ def parse(text: str) -> Parsed | None:
     if not name or not name.isascii() or not name.replace("_", "").isalpha():
         return None
     return Parsed(name, f"{rest} {argument}".strip() if newline else argument.strip())
+
+
+def help_on(name: str) -> str:
+    """One command, as a person reads about it in a chat; all of them when there is no such command."""
+    command = BY_NAME.get(name.strip().lstrip("/").lower())
+    if command is None:
+        return help_text()
+    usage = f"`/{command.name}{' ' + command.argument if command.argument else ''}`"
+    who = "" if command.role is Role.USER else f"\n\nFor {command.role.value}s."
+    return f"{usage}: {command.summary}.{who}{_more(command)}"
+
+
+def _more(command: Command) -> str:
+    return f"\n\n{MORE[command.name]}" if command.name in MORE else ""
 
 
 def help_text() -> str:

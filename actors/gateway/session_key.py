@@ -1,15 +1,17 @@
 """Session keys: one place, one key, and back again. Pure.
 
-`agent:<profile>:<platform>:<account>:<chat_type>:<chat>[:<thread>][:<user>]`, each
-part percent-encoded, so that no id of any platform can be mistaken for a separator.
+`agent:<profile>:<platform>:<account>:<chat_type>:<chat>[:<thread>][:<user>][:~<side>]`,
+each part percent-encoded, so that no id of any platform can be mistaken for a separator.
 The chat type says which of the optional parts there are. A direct message that
 carries no chat id goes by its user: `@` and the user's id stand for the chat, and
-`@` itself is always encoded.
+`@` itself is always encoded. `~` begins the name of a side conversation of the place
+and of nothing else: at the beginning of any other part it is encoded.
 """
 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from actors.gateway.access import AccessBook
 from messages.gateway import ChatType, Origin
 from messages.ids import SessionKey
 
@@ -32,13 +34,16 @@ class KeyParts:
     chat: str | None
     thread: str | None = None
     user: str | None = None
+    side: str | None = None
+    """A conversation beside the place's own."""
 
 
-def parts_of(origin: Origin, *, shared: bool = False) -> KeyParts:
+def parts_of(origin: Origin, *, shared: bool | None = None) -> KeyParts:
     """Say whose session a place is.
 
     Direct messages go by chat, else by user. Groups have a session for each
-    participant, or one for all when `shared`. Threads are shared.
+    participant, or one for all when `shared`; threads one for all, or one for each
+    participant when `shared` is False.
 
     Raises SessionKeyError for a place that names neither chat nor user: it is
     never sent to some default session.
@@ -53,16 +58,25 @@ def parts_of(origin: Origin, *, shared: bool = False) -> KeyParts:
     if origin.chat_type is ChatType.THREAD:
         if thread is None:
             raise SessionKeyError("a thread message without a thread id has no session")
-        return _checked(origin, chat, thread, None)
+        return _checked(origin, chat, thread, user if shared is False else None)
     return _checked(origin, chat, None, None if shared else user)
 
 
 def _checked(origin: Origin, chat: str | None, thread: str | None, user: str | None) -> KeyParts:
-    parts = KeyParts(origin.profile, origin.platform, origin.account, origin.chat_type, chat, thread, user)
+    parts = KeyParts(
+        origin.profile,
+        origin.platform,
+        origin.account,
+        origin.chat_type,
+        chat,
+        thread,
+        user,
+        origin.side or None,
+    )
     for name in ("profile", "platform", "account"):
         if not getattr(parts, name):
             raise SessionKeyError(f"a message without a {name} has no session")
-    for name in ("profile", "platform", "account", "chat", "thread", "user"):
+    for name in ("profile", "platform", "account", "chat", "thread", "user", "side"):
         if len(getattr(parts, name) or "") > LONGEST_PART:
             raise SessionKeyError(f"the {name} id is longer than {LONGEST_PART} characters")
     return parts
@@ -86,6 +100,8 @@ def build(parts: KeyParts) -> SessionKey:
         words.append(_encode(parts.thread))
     if parts.user is not None and parts.chat is not None:
         words.append(_encode(parts.user))
+    if parts.side is not None:
+        words.append("~" + _encode(parts.side))
     return SessionKey(":".join(words))
 
 
@@ -98,6 +114,7 @@ def parse(key: str) -> KeyParts:
         chat_type = ChatType(words[4])
     except ValueError:
         raise SessionKeyError(f"{key!r} is not a session key: {words[4]!r} is no chat type") from None
+    side = _decode(words.pop()[1:]) if len(words) > 6 and words[-1].startswith("~") else None
     profile, platform, account = map(_decode, words[1:4])
     optional = [_decode(word) for word in words[6:]]
     thread = optional.pop(0) if chat_type is ChatType.THREAD and optional else None
@@ -105,22 +122,32 @@ def parse(key: str) -> KeyParts:
     if optional or (chat_type is ChatType.THREAD and thread is None):
         raise SessionKeyError(f"{key!r} is not a session key: its {chat_type} has the wrong number of parts")
     if words[5].startswith("@"):
-        return KeyParts(profile, platform, account, chat_type, None, thread, _decode(words[5][1:]))
-    parts = KeyParts(profile, platform, account, chat_type, _decode(words[5]), thread, user)
+        return KeyParts(profile, platform, account, chat_type, None, thread, _decode(words[5][1:]), side)
+    parts = KeyParts(profile, platform, account, chat_type, _decode(words[5]), thread, user, side)
     if build(parts) != key:
         raise SessionKeyError(f"{key!r} is not a session key: it is not written the one way keys are written")
     return parts
 
 
-def key_of(origin: Origin, *, shared: bool = False) -> SessionKey:
+def key_of(origin: Origin, *, shared: bool | None = None) -> SessionKey:
     """Return the key of a place. Raises SessionKeyError."""
     return build(parts_of(origin, shared=shared))
+
+
+def key_for(origin: Origin, book: AccessBook) -> SessionKey:
+    """Return the key of a place as operators have it. Raises SessionKeyError.
+
+    They say which profile answers there and whose the conversation is; and a chat that
+    has changed its id keeps the conversation that it had under its first.
+    """
+    return build(parts_of(book.at_home(origin), shared=book.shares(origin)))
 
 
 def _encode(part: str) -> str:
     if part.isascii() and part.isalnum():
         return part  # most ids are; quoting costs more than all the rest of a key
-    return quote(part, safe="", errors="surrogatepass")
+    encoded = quote(part, safe="", errors="surrogatepass")
+    return f"%7E{encoded[1:]}" if encoded.startswith("~") else encoded
 
 
 def _decode(part: str) -> str:

@@ -11,16 +11,22 @@ import structlog
 from actors.lifecycle import Lifecycle
 from actors.runtime import ActorDeadError, ActorSystem, Crashed, LoopActor
 from actors.session import effects as e
+from actors.session import words
+from actors.session.approvals import ApprovalBook, asking
 from actors.session.asking import Asker
-from actors.session.decision import Rules
+from actors.session.decision import Rules, reply_id
 from actors.session.events import publish
 from actors.session.facts import SessionFact
 from actors.session.live import LiveHub
+from actors.session.lookups import UsageReport, prepared
 from actors.session.quarantine import PATIENCE_S, Quarantine
-from actors.session.state import Session, fold
+from actors.session.sides import main_key, side_key
+from actors.session.state import Running, Session, fold
 from actors.session.transition import decide
 from messages.base import Lane, Message
+from messages.delivery import TurnSeen
 from messages.gateway import (
+    ChatType,
     ConfirmationAsked,
     ModelStatusChanged,
     Receipt,
@@ -28,7 +34,19 @@ from messages.gateway import (
     SessionStateChanged,
 )
 from messages.ids import SessionKey, StreamId, Turn
-from messages.session import Heard, ModelAnswered, ModelFailed, RetryDue, StopOverdue, Woke
+from messages.session import (
+    ApprovalOverdue,
+    CommandGiven,
+    Heard,
+    ModelAnswered,
+    ModelFailed,
+    RetryDue,
+    SideEnded,
+    StopAsked,
+    StopOverdue,
+    UserSpoke,
+    Woke,
+)
 from messages.tool import CancelTools, RunTool, ToolContext
 from store.journal import Journal
 
@@ -42,8 +60,15 @@ class QuarantineOver(Message):
     """The turn that was suspected of killing the process has run for a while, and did not."""
 
 
-OWN = (ModelAnswered, ModelFailed, RetryDue, StopOverdue, Woke, QuarantineOver)
+OWN = (ModelAnswered, ModelFailed, RetryDue, StopOverdue, ApprovalOverdue, Woke, QuarantineOver)
 """What an actor tells itself; all else comes through the directory, which counts it."""
+
+
+class ToSession(Message):
+    """The directory is asked to hand this to another session."""
+
+    key: SessionKey
+    message: UserSpoke | StopAsked | SideEnded
 
 
 class SleepIfIdle(Message):
@@ -75,6 +100,9 @@ class Services:
     tell_workshop: Callable[[RunTool | CancelTools], None]
     tell_delivery: Callable[[Say], None]
     quarantine: Quarantine = field(default_factory=Quarantine)
+    approvals: ApprovalBook = field(default_factory=ApprovalBook)
+    usage: UsageReport | None = None
+    """Says what was used in a place; None where nothing can be asked."""
 
 
 class SessionActor(LoopActor):
@@ -102,6 +130,8 @@ class SessionActor(LoopActor):
         self._asking: asyncio.Task[None] | None = None
         self._suspect: Turn | None = None
         """A turn that was there at several deaths, while it waits to be taken up or is watched."""
+        self._kept_out = False
+        """Whether it still waits to be taken up."""
 
     async def on_actor_start(self) -> None:
         """Come back from a crash, a deploy or a sleep: read, fold, and take up what is owed."""
@@ -109,10 +139,13 @@ class SessionActor(LoopActor):
         facts: Any = (r.fact for r in recorded)  # a session's stream holds session facts only
         self._state = fold(self._state, facts)
         self._length = recorded[-1].seq if recorded else 0  # what was deleted leaves a gap before the rest
+        for call in asking(self._state.running):
+            self._services.approvals.note(call.approval, self._key)
+        self._services.approvals.read(self._key)
         quarantine, run = self._services.quarantine, self._state.running
         crashed = self._after_crash and self._key in quarantine.taken_up
         if run is not None and run.lives and not crashed:
-            self._suspect = run.turn
+            self._suspect, self._kept_out = run.turn, True
             quarantine.enter(self._key, self._let_in)
             self._show_state(None)
             return
@@ -136,12 +169,17 @@ class SessionActor(LoopActor):
         if isinstance(message, SleepIfIdle):
             self._consider_sleep(message)
             return
+        if self._kept_out and isinstance(message, CommandGiven) and message.name in ("approve", "deny"):
+            self.after(1.0, message)  # what it lets run would be taken for what had run before
+            return
         if not isinstance(message, OWN):
             self._handled += 1
         if isinstance(message, QuarantineOver):
             self._services.quarantine.leave(self._key)
             return
         before = self._state
+        if isinstance(message, CommandGiven):
+            message = await prepared(message, self._key, self._services.journal, self._services.usage)
         await self._hear(self._taken_up(message) if isinstance(message, Woke) else message)
         if isinstance(message, Woke):
             self._services.quarantine.taken_up.add(self._key)
@@ -157,7 +195,7 @@ class SessionActor(LoopActor):
 
     def _taken_up(self, woke: Woke) -> Woke:
         """Quarantine lets us in; when the suspected turn was stopped meanwhile, only what is owed is left."""
-        run = self._state.running
+        run, self._kept_out = self._state.running, False
         if run is not None and run.turn == self._suspect:
             self.after(PATIENCE_S, QuarantineOver(), name="quarantine")
             return woke
@@ -211,6 +249,22 @@ class SessionActor(LoopActor):
                 message_ids=run.message_ids,
                 queued=len(state.waiting),
             ),
+            self._seen(run),
+        )
+
+    def _seen(self, run: Running) -> TurnSeen | None:
+        """Return what the live view of a platform must know of a turn."""
+        state = self._state
+        if run.origin.platform in self._services.rules.pulled or state.session_id is None:
+            return None
+        if run.purpose == "compress" or run.origin.side is not None:
+            return None  # what is written is no answer, or none of the chat's own conversation
+        return TurnSeen(
+            session_key=self._key,
+            turn=run.turn,
+            delivery_id=reply_id(state.session_id, run.turn),
+            origin=run.origin,
+            message_ids=run.message_ids,
         )
 
     # ------------------------------------------------------------------ effects
@@ -232,11 +286,17 @@ class SessionActor(LoopActor):
                 self.after(STOP_PATIENCE_S, StopOverdue(turn=effect.turn, at=at), name="stop")
             case e.AskConfirmation():
                 self._ask_confirmation(effect)
+            case e.StartSide():
+                self._tell_session(side_key(self._key, effect.side), UserSpoke(heard=effect.heard))
+            case e.StopSide():
+                self._tell_session(side_key(self._key, effect.side), StopAsked(at=effect.at))
+            case e.TellMain():
+                self._tell_session(main_key(self._key), SideEnded(side=effect.side, at=effect.at))
             case e.Deliver():
                 services.tell_delivery(_say(self._key, effect))
             case e.Acknowledge():
                 services.hub.acknowledge(
-                    self._key,
+                    effect.key or self._key,
                     Receipt(
                         message_id=effect.message_id,
                         session_key=self._key,
@@ -255,8 +315,21 @@ class SessionActor(LoopActor):
         self._asking = self.background(self._answer(self._state.entries, effect), name="model")
 
     async def _answer(self, entries: Sequence[Any], effect: e.AskModel) -> None:
-        heard = await self._services.asker.ask(self._key, entries, effect)
+        heard = await self._services.asker.ask(self._key, entries, effect, self._note_for_model(effect))
         self.actor_ref.tell(heard)
+
+    def _note_for_model(self, effect: e.AskModel) -> str:
+        """Return what is added to the instructions here: the same through all of a session."""
+        origin, rules = self._state.origin, self._services.rules
+        persona = rules.personalities.get(effect.personality or "", "")
+        if origin is None or origin.platform in rules.pulled:
+            return persona
+        note = words.CONTEXT_NOTE if origin.chat_type is ChatType.DM else words.GROUP_NOTE
+        hint = rules.at(origin).hint
+        return "\n\n".join(part for part in (note, hint, persona) if part)
+
+    def _tell_session(self, key: SessionKey, message: UserSpoke | StopAsked | SideEnded) -> None:
+        self._tell_directory(ToSession(key=key, message=message))
 
     def _ask_later(self, effect: e.AskModelLater) -> None:
         at = self.clock.now() + timedelta(seconds=effect.wait_s)
@@ -270,12 +343,22 @@ class SessionActor(LoopActor):
 
     def _ask_confirmation(self, effect: e.AskConfirmation) -> None:
         call = effect.call
+        self._show_state(None)  # after a restart, nobody knows of the turn yet
         self._services.hub.asked(
             self._key,
             ConfirmationAsked(
                 turn=effect.turn, call_id=call.call_id, name=call.name, arguments=call.arguments
             ),
         )
+        if effect.approval:
+            self._services.approvals.note(effect.approval, self._key)
+        due = ApprovalOverdue(
+            turn=effect.turn,
+            call_id=call.call_id,
+            approval=effect.approval,
+            at=self.clock.now() + timedelta(seconds=effect.wait_s),
+        )
+        self.after(effect.wait_s, due, name=f"approval {effect.turn} {call.call_id}")
 
     def _context(self) -> ToolContext:
         run = self._state.running

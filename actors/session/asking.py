@@ -5,13 +5,22 @@ from dataclasses import dataclass
 
 from actors.clock import Clock
 from actors.redaction import Redactor
-from actors.session import context
+from actors.session import context, words
 from actors.session.effects import AskModel
 from actors.session.heartbeat import Heartbeat
 from actors.session.live import LiveHub
 from actors.session.models.port import ModelCallError, Models
+from actors.session.profiles import Profiles
 from actors.tool.catalogue import Catalogue
-from messages.blocks import AssistantBlock, AssistantEntry, Entry, TextBlock, ThinkingBlock, ToolCallBlock
+from messages.blocks import (
+    AssistantBlock,
+    AssistantEntry,
+    Entry,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    UserEntry,
+)
 from messages.gateway import ModelStatusChanged
 from messages.ids import CallId, SessionKey
 from messages.model import Delta, ModelReply, ModelRequest, TextDelta
@@ -19,23 +28,32 @@ from messages.session import ModelAnswered, ModelFailed
 from messages.tool import PreparedCall
 
 
+def share_of(key: SessionKey) -> str:
+    """Return the chat of a session, with all who talk in it: what has one share of a provider's places."""
+    return ":".join(key.split(":")[2:6])
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """What every model call needs, for all sessions of a process."""
 
     models: Models
-    catalogue: Catalogue
+    profiles: Profiles
     hub: LiveHub
     redactor: Redactor
     clock: Clock
     chance: Callable[[], float]
-    instructions: str
     max_output_tokens: int
 
     async def ask(
-        self, key: SessionKey, entries: Sequence[Entry], effect: AskModel
+        self, key: SessionKey, entries: Sequence[Entry], effect: AskModel, note: str = ""
     ) -> ModelAnswered | ModelFailed:
-        """Ask once, and say what came of it. Cancelling closes the connection."""
+        """Ask once, and say what came of it. Cancelling closes the connection.
+
+        `note` is added to the instructions: what the model must know of the place, and the personality that
+        was chosen there.
+        """
+        shown = effect.compress is None  # a summary is no answer: nobody sees it being written
         began_at = self.clock.now()
         cleaner = self.redactor.stream()
 
@@ -49,12 +67,13 @@ class Asker:
             beat.heard()
             if isinstance(delta, TextDelta):
                 text = cleaner.feed(delta.text)
-                if text:
+                if text and shown:
                     self.hub.drafted(key, effect.turn, effect.call, text)
 
         try:
             with beat, self.hub.waiting_for_model(key, beat):
-                reply = await self.models.ask(self._request(entries, effect), on_delta)
+                request = self._request(key, entries, effect, note)
+                reply = await self.models.ask(request, on_delta)
         except ModelCallError as error:
             self.hub.draft_dropped(key, effect.turn, effect.call)
             failure = error.failure
@@ -69,9 +88,9 @@ class Asker:
                 at=self.clock.now(),
             )
         rest = cleaner.flush()
-        if rest:
+        if rest and shown:
             self.hub.drafted(key, effect.turn, effect.call, rest)
-        reply, calls = self._take_up(reply, entries)
+        reply, calls = self._take_up(self.profiles.catalogue_of(key), reply, entries)
         return ModelAnswered(
             turn=effect.turn,
             call=effect.call,
@@ -81,26 +100,32 @@ class Asker:
             at=self.clock.now(),
         )
 
-    def _request(self, entries: Sequence[Entry], effect: AskModel) -> ModelRequest:
-        model = self.models.choose(effect.model)
+    def _request(
+        self, key: SessionKey, entries: Sequence[Entry], effect: AskModel, note: str
+    ) -> ModelRequest:
+        profile = self.profiles.of(key)
+        if effect.compress is not None:
+            entries = (*entries[: effect.compress], UserEntry(blocks=(TextBlock(text=words.COMPRESS),)))
+        model = self.models.choose(effect.model or profile.model)
         request = context.build(
             entries,
             model=model,
-            system=self.instructions,
-            tools=self.catalogue.schemas(),
+            system=f"{profile.instructions}\n\n{note}".strip() if note else profile.instructions,
+            tools=profile.catalogue.schemas(),
             window=self.models.context_window(model),
             max_output_tokens=self.max_output_tokens,
             shrinks=effect.shrinks,
         )
-        return request if effect.tools else request.model_copy(update={"tool_choice": "none"})
+        choice = {} if effect.tools else {"tool_choice": "none"}
+        return request.model_copy(update={"share": share_of(key), **choice})
 
     def _take_up(
-        self, reply: ModelReply, entries: Sequence[Entry]
+        self, catalogue: Catalogue, reply: ModelReply, entries: Sequence[Entry]
     ) -> tuple[ModelReply, tuple[PreparedCall, ...]]:
         """Clean the texts, and look the calls up; a call keeps one id everywhere."""
         blocks = tuple(self._cleaned(block) for block in reply.blocks)
         wanted = [block for block in blocks if isinstance(block, ToolCallBlock)]
-        calls = self.catalogue.prepare(wanted, _ids(entries)) if wanted else ()
+        calls = catalogue.prepare(wanted, _ids(entries)) if wanted else ()
         ids = iter(call.call_id for call in calls)
         blocks = tuple(
             block.model_copy(update={"call_id": next(ids)}) if isinstance(block, ToolCallBlock) else block

@@ -5,13 +5,17 @@ from datetime import datetime
 from hashlib import blake2b
 
 from actors.session import facts as f
-from actors.session.effects import CancelModel, CancelTools, Deliver, Effect
+from actors.session import words
+from actors.session.effects import CancelModel, CancelTools, Deliver, Effect, TellMain
+from actors.session.quoting import quoted
+from actors.session.rules import Rules
 from actors.session.state import Call, Running, Session, apply
 from messages.blocks import ToolStatus
-from messages.gateway import ChatType, MessageReceived, Origin, Part
-from messages.ids import DeliveryId, MessageId, SessionId, SessionKey
+from messages.gateway import Button, MessageReceived, Origin, Part
+from messages.ids import DeliveryId, MessageId, SessionId, SessionKey, Turn
 from messages.model import ModelRef, Usage
-from messages.settings import BusyPolicy
+
+__all__ = ["NOTHING", "Decision", "Draft", "Rules", "name_session", "reply_id"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +29,15 @@ class Decision:
 NOTHING = Decision((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What an operator set about sessions."""
-
-    busy_dm: BusyPolicy = BusyPolicy.INTERRUPT
-    busy_group: BusyPolicy = BusyPolicy.QUEUE
-    busy_api: BusyPolicy = BusyPolicy.QUEUE
-    model_calls: int = 90
-    queue_limit: int = 200
-    attempts: int = 5
-    parallel: int = 8
-    fallbacks: tuple[ModelRef, ...] = ()
-    pulled: frozenset[str] = frozenset()
-    """Platforms whose surfaces read the journal themselves: there, durable is delivered."""
-
-    def policy_for(self, origin: Origin) -> BusyPolicy:
-        """What a message does while busy, where nobody chose otherwise."""
-        if origin.platform == "api":
-            return self.busy_api
-        return self.busy_dm if origin.chat_type is ChatType.DM else self.busy_group
-
-
 def name_session(key: SessionKey, first: MessageId, at: datetime) -> SessionId:
     """Name a conversation after its place, its first message and its time: safe as a file name."""
     digest = blake2b(f"{key}\0{first}\0{at.isoformat()}".encode(), digest_size=6).hexdigest()
     return SessionId(f"{at:%Y%m%d-%H%M%S}-{digest}")
+
+
+def reply_id(session_id: SessionId, turn: Turn) -> DeliveryId:
+    """Name the answer of a turn."""
+    return DeliveryId(f"{session_id}/turn-{turn}")
 
 
 def _usage(run: Running) -> Usage:
@@ -136,8 +123,37 @@ class Draft:
         It settles the command that asked (`heard`), the turn it ends (`run`), and `also`.
         """
         origin = heard.origin if heard else run.origin if run else self.state.origin
-        assert origin is not None, "a notice needs a place"
         answers = (*(run.message_ids if run else ()), *also, *((heard.message_id,) if heard else ()))
+        reply_to = heard.message_id if heard else answers[0] if answers else None
+        self._owe_notice(
+            Part(text=text), at, origin, answers=answers, reply_to=reply_to, run=run, status=status
+        )
+
+    def remark(
+        self,
+        text: str,
+        at: datetime,
+        origin: Origin,
+        *,
+        buttons: tuple[Button, ...] = (),
+        reply_to: MessageId | None = None,
+        status: str = "",
+    ) -> None:
+        """Tell a person something that settles no message: a question, or what they should know besides."""
+        self._owe_notice(Part(text=text, buttons=buttons), at, origin, reply_to=reply_to, status=status)
+
+    def _owe_notice(
+        self,
+        part: Part,
+        at: datetime,
+        origin: Origin | None,
+        *,
+        answers: tuple[MessageId, ...] = (),
+        reply_to: MessageId | None = None,
+        run: Running | None = None,
+        status: str = "",
+    ) -> None:
+        assert origin is not None, "a notice needs a place"
         self._owe(
             f.ReplyOwed(
                 delivery_id=DeliveryId(f"{self.session_id}/notice-{self.state.notices + 1}"),
@@ -145,9 +161,9 @@ class Draft:
                 origin=origin,
                 turn=run.turn if run else None,
                 notice=True,
-                parts=(Part(text=text),),
+                parts=(part.model_copy(update={"text": self._marked(part.text, origin)}),),
                 answers=answers,
-                reply_to=heard.message_id if heard else answers[0] if answers else None,
+                reply_to=reply_to,
                 status=status,
                 usage=_usage(run) if run else None,
                 at=at,
@@ -159,11 +175,11 @@ class Draft:
         run = self.run
         self._owe(
             f.ReplyOwed(
-                delivery_id=DeliveryId(f"{self.session_id}/turn-{run.turn}"),
+                delivery_id=reply_id(self.session_id, run.turn),
                 session_id=self.session_id,
                 origin=run.origin,
                 turn=run.turn,
-                parts=(Part(text=text),),
+                parts=(Part(text=self._marked(text, run.origin)),),
                 answers=run.message_ids,
                 reply_to=run.message_ids[0] if run.message_ids else None,
                 model=model,
@@ -172,6 +188,12 @@ class Draft:
                 at=at,
             )
         )
+
+    def _marked(self, text: str, origin: Origin) -> str:
+        """What a side conversation says goes to where others speak too: it says whose it is."""
+        if origin.side is None or not text.strip():
+            return text
+        return f"{words.FROM_SIDE.format(title=quoted(self.state.shown_title))}\n\n{text}"
 
     def _owe(self, owed: f.ReplyOwed) -> None:
         self.say(owed)
@@ -200,6 +222,8 @@ class Draft:
     def end_turn(self, reason: f.EndReason, at: datetime) -> None:
         """End the running turn, with its figures."""
         run = self.run
+        if run.origin.side is not None and reason != "interrupted":
+            self.do(TellMain(run.origin.side, at))
         self.say(
             f.TurnEnded(
                 turn=run.turn,

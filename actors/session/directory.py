@@ -16,7 +16,7 @@ import structlog
 
 from actors.endings import end_actor
 from actors.runtime import ActorDeadError, ActorSystem, Crashed, LoopActor, MailboxFullError
-from actors.session.actor import Services, SessionActor, SleepAgreed, SleepIfIdle
+from actors.session.actor import Services, SessionActor, SleepAgreed, SleepIfIdle, ToSession
 from actors.supervision import Backoff
 from messages.base import Message
 from messages.gateway import Acceptance, MessageReceived, Receipt
@@ -35,6 +35,9 @@ JOURNAL_PATIENCE_S = 30.0
 
 PEACE_S = 60.0
 """A session that lived so long without a crash is trusted again."""
+
+READING_PATIENCE_S = 15.0
+"""How long a decision waits, after a start, for the session that asked for it to be read."""
 
 MOST_PENDING = 1000
 """Messages that wait while a session is being started again."""
@@ -60,6 +63,15 @@ class Wake(Message):
     """Take up what these sessions owe from an earlier life."""
 
     keys: tuple[SessionKey, ...]
+
+
+class DecideLater(Message):
+    """Somebody decided about what a session asked before the start that has not been read yet."""
+
+    key: SessionKey
+    given: CommandGiven
+    until: float
+    """On the monotonic clock: then it is decided with what is known."""
 
 
 class Sweep(Message):
@@ -132,6 +144,7 @@ class SessionDirectory(LoopActor):
         keys = tuple(SessionKey(stream.removeprefix(PREFIX)) for stream in owed if stream.startswith(PREFIX))
         self._after_crash, self._roster.begun = self._roster.begun, True
         if keys:
+            self._services.approvals.awaits(keys)
             log.info("sessions owe something from before; taking it up", sessions=len(keys))
             self.actor_ref.tell(Wake(keys=keys))
 
@@ -146,6 +159,10 @@ class SessionDirectory(LoopActor):
         match message:
             case Route():
                 self._route(message.key, message.message)
+            case ToSession():
+                self._route(message.key, message.message)
+            case DecideLater():
+                self._decide(message.key, message.given, message.until)
             case SleepAgreed():
                 self._let_sleep(message)
             case Sweep():
@@ -168,6 +185,23 @@ class SessionDirectory(LoopActor):
     # ------------------------------------------------------------------ routing
 
     def _route(self, key: SessionKey, message: Heard) -> None:
+        if isinstance(message, CommandGiven) and message.name in ("approve", "deny"):
+            self._decide(key, message, self.clock.monotonic() + READING_PATIENCE_S)
+        else:
+            self._hand_over(key, message)
+
+    def _decide(self, key: SessionKey, given: CommandGiven, until: float) -> None:
+        """Hand a decision to the session that asked for it: whoever decides may have another one."""
+        book = self._services.approvals
+        asked = book.session_of(given.argument)
+        if asked is None and not book.complete and self.clock.monotonic() < until:
+            self.after(0.1, DecideLater(key=key, given=given, until=until))
+        elif asked is None or asked == key:
+            self._hand_over(key, given)
+        else:
+            self._hand_over(asked, given.model_copy(update={"came_to": key}))
+
+    def _hand_over(self, key: SessionKey, message: Heard) -> None:
         seat = self._seats.get(key) or self._seat(key)
         seat.last_used = self.clock.monotonic()
         self._seats.move_to_end(key)
@@ -195,7 +229,8 @@ class SessionDirectory(LoopActor):
             receipt = Receipt(
                 message_id=heard.message_id, session_key=key, acceptance=Acceptance.REFUSED, why=BUSY
             )
-            self._services.hub.acknowledge(key, receipt)
+            came_to = message.came_to if isinstance(message, CommandGiven | HandlingFailed) else None
+            self._services.hub.acknowledge(came_to or key, receipt)
 
     def _seat(self, key: SessionKey) -> _Seat:
         seat = self._seats[key] = _Seat(last_used=self.clock.monotonic())
@@ -272,7 +307,12 @@ class SessionDirectory(LoopActor):
         self._on_incident(f"session:{key}", "dead_letter", f"{type(message).__name__}: {crashed.cause!r}")
         if isinstance(message, HandlingFailed):
             return []
-        failed = HandlingFailed(heard=heard_in(message), error=repr(crashed.cause), at=self.clock.now())
+        failed = HandlingFailed(
+            heard=heard_in(message),
+            error=repr(crashed.cause),
+            came_to=message.came_to if isinstance(message, CommandGiven) else None,
+            at=self.clock.now(),
+        )
         return [failed]
 
     def _try_again(self, key: SessionKey) -> None:

@@ -1,10 +1,11 @@
 """What a session wants done. Performed by `actor.py`, and only after its facts are durable."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from actors.session.facts import ReplyOwed
-from messages.gateway import Acceptance
-from messages.ids import CallId, MessageId, Turn
+from messages.gateway import Acceptance, MessageReceived
+from messages.ids import CallId, MessageId, SessionKey, Turn
 from messages.model import ModelRef
 from messages.tool import PreparedCall
 
@@ -21,6 +22,10 @@ class AskModel:
     tools: bool
     shrinks: int
     """How often the history was found too long: each halves what is sent."""
+    personality: str | None = None
+    """The name of the personality that answers."""
+    compress: int | None = None
+    """Ask for a summary of so many entries from the beginning, instead of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,14 @@ class CancelTools:
 
 @dataclass(frozen=True, slots=True)
 class AskConfirmation:
-    """Ask whoever sits there for a yes."""
+    """Ask whoever sits there for a yes, and hear about it when nobody has answered in time."""
 
     turn: Turn
     call: PreparedCall
+    approval: str = ""
+    """The id under which people answer in a chat."""
+    wait_s: float = 0.0
+    """How long an answer is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,38 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
+class StartSide:
+    """Say this in a conversation beside this one. Doing it again changes nothing."""
+
+    side: str
+    heard: MessageReceived
+
+
+@dataclass(frozen=True, slots=True)
+class StopSide:
+    """Stop what a conversation beside this one is doing."""
+
+    side: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TellMain:
+    """Tell the conversation that began this one that it is done."""
+
+    side: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the edge what became of a message at the door."""
 
     message_id: MessageId
     acceptance: Acceptance
     why: str = ""
+    key: SessionKey | None = None
+    """Under whose key the edge waits, where that is another session's: somebody pressed its button."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +129,9 @@ Effect = (
     | RunTool
     | CancelTools
     | AskConfirmation
+    | StartSide
+    | StopSide
+    | TellMain
     | Deliver
     | Acknowledge
     | TellStatus
@@ -110,5 +148,8 @@ __all__ = [
     "Deliver",
     "Effect",
     "RunTool",
+    "StartSide",
+    "StopSide",
+    "TellMain",
     "TellStatus",
 ]

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from messages.base import Instant, Message, Text
-from messages.blocks import AssistantBlock, ToolStatus, UserBlock
-from messages.gateway import Author, Origin, Part, Said
+from messages.blocks import AssistantBlock, Entry, ToolStatus, UserBlock
+from messages.gateway import Author, MessageReceived, Origin, Overheard, Part, Quote, Said, Surroundings
 from messages.ids import CallId, DeliveryId, MessageId, SessionId, SessionKey, Turn
 from messages.model import Failure, ModelRef, StopReason, Usage
 from messages.settings import BusyPolicy
@@ -53,6 +53,12 @@ class MessageAccepted(Fact):
     how: Literal["turn", "steer", "queue"] = "turn"
     """`steer`: to be added to the running turn, when that has tools to come back from.
     `queue`: a turn of its own, whatever else waits."""
+    quote: Quote | None = None
+    """What it replies to."""
+    overheard: tuple[Overheard, ...] = ()
+    """What was said before it in the chat and not to us."""
+    surroundings: Surroundings | None = None
+    """What people call the place, where it is called anything."""
     at: Instant
 
 
@@ -62,6 +68,27 @@ class MessagesRefused(Fact):
     kind: Literal["messages_refused"] = "messages_refused"
     message_ids: tuple[MessageId, ...]
     why: Text
+    at: Instant
+
+
+class EditNoted(Fact):
+    """A person changed what they had said. Nothing is answered anew because of it."""
+
+    kind: Literal["edit_noted"] = "edit_noted"
+    message_id: MessageId
+    text: Text
+    in_time: bool
+    """Whether the message still waited: then the new text is what will be answered."""
+    at: Instant
+
+
+class DeletionNoted(Fact):
+    """Somebody took back what was said here."""
+
+    kind: Literal["deletion_noted"] = "deletion_noted"
+    message_id: MessageId
+    in_time: bool
+    """Whether the message still waited: then it is not answered any more, and nobody is told."""
     at: Instant
 
 
@@ -87,6 +114,10 @@ class TurnBegan(Fact):
     message_ids: tuple[MessageId, ...]
     carried: tuple[MessageId, ...] = ()
     """Those of them that an interrupted turn had begun to answer: already in the history."""
+    purpose: Literal["answer", "again", "compress"] = "answer"
+    """`again`: another answer to what was asked last. `compress`: a summary of the older part."""
+    upto: int = 0
+    """Of `compress`: how many entries of the history are to be summed up."""
     at: Instant
 
 
@@ -139,6 +170,13 @@ class ConfirmationWanted(Fact):
     kind: Literal["confirmation_wanted"] = "confirmation_wanted"
     turn: Turn
     call_id: CallId
+    approval: str = ""
+    """Under this id people answer in a chat; it stands for this call with these arguments and no other.
+    Empty where a surface answers by the call itself."""
+    in_chat: bool = True
+    """Whether the chat was shown the whole call, and so may answer."""
+    expires_at: Instant | None = None
+    """After this, no answer is a no."""
     at: Instant
 
 
@@ -149,7 +187,9 @@ class ConfirmationSettled(Fact):
     turn: Turn
     call_id: CallId
     yes: bool
-    by: str
+    by: Text
+    timed_out: bool = False
+    """Nobody answered in time."""
     at: Instant
 
 
@@ -220,6 +260,7 @@ EndReason = Literal[
     "interrupted",
     "reset",
     "crashed",
+    "stale",
 ]
 """How a run can end."""
 
@@ -297,6 +338,80 @@ class ModelChosen(Fact):
     at: Instant
 
 
+class TitleChosen(Fact):
+    """The conversation was given a title."""
+
+    kind: Literal["title_chosen"] = "title_chosen"
+    session_id: SessionId
+    title: Text
+    at: Instant
+
+
+class PersonalityChosen(Fact):
+    """From the next turn on, another personality speaks here; None: none."""
+
+    kind: Literal["personality_chosen"] = "personality_chosen"
+    name: Text | None
+    at: Instant
+
+
+class AnswerDiscarded(Fact):
+    """The answer to what was asked last is no longer what the model reads; it stays in the history."""
+
+    kind: Literal["answer_discarded"] = "answer_discarded"
+    turn: Turn
+    at: Instant
+
+
+class ExchangesUndone(Fact):
+    """These last turns, questions and answers, are no longer what the model reads; they stay in the history."""
+
+    kind: Literal["exchanges_undone"] = "exchanges_undone"
+    turns: tuple[Turn, ...]
+    at: Instant
+
+
+class ConversationResumed(Fact):
+    """An earlier conversation of this place goes on, in the one that was just opened."""
+
+    kind: Literal["conversation_resumed"] = "conversation_resumed"
+    session_id: SessionId
+    resumed: SessionId
+    title: Text = ""
+    entries: tuple[Entry, ...]
+    """What the model knew at its end."""
+    at: Instant
+
+
+class ContextCompacted(Fact):
+    """A summary took the place of the older part of what the model reads."""
+
+    kind: Literal["context_compacted"] = "context_compacted"
+    turn: Turn
+    summary: Text
+    upto: int
+    """How many entries it stands for."""
+    at: Instant
+
+
+class SideBegan(Fact):
+    """A conversation beside this one was begun, with this for its first message."""
+
+    kind: Literal["side_began"] = "side_began"
+    side: str
+    title: Text
+    heard: MessageReceived
+    at: Instant
+
+
+class SideFinished(Fact):
+    """A conversation beside this one is done: its result is owed, or delivered."""
+
+    kind: Literal["side_finished"] = "side_finished"
+    side: str
+    at: Instant
+
+
 class MessageGivenUp(Fact):
     """A dead letter: handling this message crashed the actor twice, or ended the whole process three times."""
 
@@ -336,6 +451,8 @@ SessionFact = Annotated[
     SessionOpened
     | MessageAccepted
     | MessagesRefused
+    | EditNoted
+    | DeletionNoted
     | CommandAccepted
     | TurnBegan
     | TurnResumed
@@ -354,6 +471,14 @@ SessionFact = Annotated[
     | ReplyGivenUp
     | PolicyChosen
     | ModelChosen
+    | TitleChosen
+    | PersonalityChosen
+    | AnswerDiscarded
+    | ExchangesUndone
+    | ConversationResumed
+    | ContextCompacted
+    | SideBegan
+    | SideFinished
     | MessageGivenUp
     | DeadLetterClosed
     | HistoryErased,

@@ -14,10 +14,12 @@ from typing import Self
 from actors.console.port import WatchLostError
 from actors.session import transcript
 from actors.session.heartbeat import Heartbeat
+from messages.delivery import TurnGone, TurnSeen
 from messages.gateway import (
     ConfirmationAsked,
     DraftChanged,
     LiveEvent,
+    Origin,
     Receipt,
     SessionStateChanged,
     ToolProgressed,
@@ -57,6 +59,9 @@ class LiveHub:
     def __init__(self, settled: Callable[[SessionKey, MessageId], None] | None = None) -> None:
         self._settled = settled
         """Told of every message that has got its receipt."""
+        self.on_turn: Callable[[TurnSeen | TurnGone], None] | None = None
+        """Told of the turns whose answers go to a platform."""
+        self._shown: dict[SessionKey, Origin] = {}
         self._now: dict[SessionKey, _Now] = {}
         self._watches: dict[SessionKey, set[HubWatch]] = {}
         self._silences: dict[SessionKey, Heartbeat] = {}
@@ -64,17 +69,36 @@ class LiveHub:
 
     # -------------------------------------------------- from sessions
 
-    def state_changed(self, key: SessionKey, state: SessionStateChanged) -> None:
-        """A session became idle or busy, or its queue changed."""
+    def state_changed(
+        self, key: SessionKey, state: SessionStateChanged, seen: TurnSeen | None = None
+    ) -> None:
+        """A session became idle or busy, or its queue changed. `seen`: its turn, where a platform shows it."""
         if state.state == "idle":
-            self._now.pop(key, None)
+            gone = self._now.pop(key, None)
+            if gone is not None:
+                self._turn_gone(key, gone.turn)
         else:
             now = self._now.get(key)
             if now is None or now.turn != state.turn:
+                if now is not None:
+                    self._turn_gone(key, now.turn)
                 self._now[key] = _Now(state)
+                if seen is not None and self.on_turn is not None:
+                    self._shown[key] = seen.origin
+                    self.on_turn(seen)
             else:
                 now.state = state
         self._tell(key, state)
+
+    def draft_now(self, key: SessionKey) -> tuple[int, str]:
+        """Return the running turn (0: none) and what is written of its answer so far."""
+        now = self._now.get(key)
+        return (now.turn, "".join(now.draft)) if now is not None else (0, "")
+
+    def _turn_gone(self, key: SessionKey, turn: int) -> None:
+        origin = self._shown.pop(key, None)
+        if origin is not None and self.on_turn is not None:
+            self.on_turn(TurnGone(session_key=key, turn=turn, origin=origin))
 
     def drafted(self, key: SessionKey, turn: int, call: int, text: str) -> None:
         """The answer being written has grown."""

@@ -6,8 +6,9 @@ from typing import Literal, assert_never
 
 from actors.session import facts as f
 from actors.session import words
+from actors.session.approvals import ask_for, can_be_asked
 from actors.session.decision import NOTHING, Decision, Draft, Rules
-from actors.session.effects import AskConfirmation, AskModel, AskModelLater, RunTool, TellStatus
+from actors.session.effects import AskModel, AskModelLater, RunTool, TellStatus
 from actors.session.models.failover import FailOver, GiveUp, Retry, Wait, next_step
 from actors.session.state import CUT, Running, Session
 from actors.tool.plan import plan
@@ -27,9 +28,9 @@ MOST_WAITED_S = 900.0
 def begin_next(draft: Draft, rules: Rules, at: datetime) -> None:
     """Start the next turn, if somebody waits."""
     state = draft.state
-    if state.running is not None or not state.waiting:
+    if state.running is not None or not (state.waiting or state.carried):
         return
-    taken = _take(state, rules)
+    taken = _take(state, rules) if state.waiting else ()
     turn = Turn(state.last_turn + 1)
     draft.say(
         f.TurnBegan(
@@ -37,6 +38,24 @@ def begin_next(draft: Draft, rules: Rules, at: datetime) -> None:
             session_id=draft.session_id,
             message_ids=(*state.carried, *taken),
             carried=state.carried,
+            at=at,
+        )
+    )
+    draft.do(ask(draft.state))
+
+
+def begin_turn(
+    draft: Draft, command: MessageId, purpose: Literal["again", "compress"], at: datetime, upto: int = 0
+) -> None:
+    """Start a turn that a command asks for: its answer is the command's answer."""
+    draft.say(
+        f.TurnBegan(
+            turn=Turn(draft.state.last_turn + 1),
+            session_id=draft.session_id,
+            message_ids=(command,),
+            carried=(command,),
+            purpose=purpose,
+            upto=upto,
             at=at,
         )
     )
@@ -64,8 +83,16 @@ def ask(state: Session) -> AskModel:
     """The model call that the running turn waits for."""
     run = state.running
     assert run is not None, "only a running turn asks"
+    compress = run.upto if run.purpose == "compress" else None
     return AskModel(
-        run.turn, run.call, run.attempt, run.model or state.model, tools=not run.final, shrinks=run.shrinks
+        run.turn,
+        run.call,
+        run.attempt,
+        run.model or state.model,
+        tools=not run.final and compress is None,
+        shrinks=run.shrinks,
+        personality=run.personality,
+        compress=compress,
     )
 
 
@@ -93,7 +120,9 @@ def answered(state: Session, heard: m.ModelAnswered, rules: Rules) -> Decision:
             at=heard.at,
         )
     )
-    if heard.calls:
+    if draft.run.purpose == "compress":
+        _take_up_summary(draft, rules, heard)
+    elif heard.calls:
         _take_up_calls(draft, rules, reply.stop, heard.at)
     else:
         _take_up_text(draft, rules, heard)
@@ -116,7 +145,7 @@ def _take_up_calls(draft: Draft, rules: Rules, stop: StopReason, at: datetime) -
         _end_with_notice(draft, rules, "budget_spent", words.EMPTY, at)
         return
     for call in draft.run.calls:
-        _settle_permission(draft, call.prepared.call_id, at)
+        _settle_permission(draft, rules, call.prepared.call_id, at)
     tools_go_on(draft, rules, at)
 
 
@@ -125,7 +154,7 @@ def _end_all(draft: Draft, status: ToolStatus, text: str, at: datetime) -> None:
         draft.end_call(call, status, text, at)
 
 
-def _settle_permission(draft: Draft, call_id: str, at: datetime) -> None:
+def _settle_permission(draft: Draft, rules: Rules, call_id: str, at: datetime) -> None:
     """Refuse what cannot or may not run; ask where somebody can be asked."""
     call = next(c for c in draft.run.calls if c.prepared.call_id == call_id)
     prepared = call.prepared
@@ -133,9 +162,8 @@ def _settle_permission(draft: Draft, call_id: str, at: datetime) -> None:
         draft.end_call(call, ToolStatus.REFUSED, prepared.problem, at)
     elif prepared.permission is Permission.YES:
         return
-    elif prepared.permission is Permission.ASK and draft.run.can_confirm:
-        draft.say(f.ConfirmationWanted(turn=draft.run.turn, call_id=prepared.call_id, at=at))
-        draft.do(AskConfirmation(draft.run.turn, prepared))
+    elif prepared.permission is Permission.ASK and can_be_asked(rules, draft.run):
+        ask_for(draft, rules, call, at)
     else:
         draft.end_call(call, ToolStatus.REFUSED, words.CALL_NOT_ALLOWED.format(name=prepared.name), at)
 
@@ -163,6 +191,21 @@ def _take_up_text(draft: Draft, rules: Rules, heard: m.ModelAnswered) -> None:
             _nudge(draft, rules, "empty", words.NUDGE_EMPTY, at)
         case _:
             _end_with_notice(draft, rules, "empty", words.EMPTY, at)
+
+
+def _take_up_summary(draft: Draft, rules: Rules, heard: m.ModelAnswered) -> None:
+    """A summary takes the place of what it sums up only when it is whole."""
+    run, at = draft.run, heard.at
+    text = "" if heard.calls else _text_of(heard.reply.blocks)
+    if heard.reply.stop in (StopReason.END, StopReason.OTHER) and text:
+        draft.say(f.ContextCompacted(turn=run.turn, summary=text, upto=run.upto, at=at))
+        done = words.COMPRESSED.format(count=run.upto, characters=len(text))
+        draft.notice(done, at, run=draft.run, status="compressed")
+        draft.end_turn("answered", at)
+        begin_next(draft, rules, at)
+        return
+    why = words.NO_SUMMARY.get(heard.reply.stop.value, "")
+    _end_with_notice(draft, rules, "failed", words.NOT_COMPRESSED.format(why=why).strip(), at)
 
 
 def _text_of(blocks: Sequence[AssistantBlock]) -> str:

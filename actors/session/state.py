@@ -5,12 +5,14 @@ kinds that mean nothing to the state are simply passed over.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
-from typing import Literal, assert_never
+from typing import assert_never
 
 from actors.session import facts as f
+from actors.session.entries import first_words, summary_entry, user_entry
+from actors.session.shape import REMEMBERED_APPROVALS, REMEMBERED_IDS, Call, Exchange, Running, Session
 from actors.session.words import MARKERS
 from messages.blocks import (
     AssistantBlock,
@@ -20,93 +22,13 @@ from messages.blocks import (
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
-    UserBlock,
     UserEntry,
 )
-from messages.gateway import ChatType, Origin, Said
-from messages.ids import CallId, DeliveryId, MessageId, SessionId, SessionKey, Turn
-from messages.model import ModelRef, StopReason
-from messages.settings import BusyPolicy
-from messages.tool import PreparedCall
+from messages.gateway import Said, Surroundings
+from messages.ids import CallId, DeliveryId, MessageId, Turn
+from messages.model import StopReason
 
-NO_TURN = Turn(0)
-
-REMEMBERED_IDS = 1000
-"""How many message ids a session knows for telling a repeated delivery."""
-
-Phase = Literal["asking", "ready", "running", "done"]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One tool call of the running turn."""
-
-    prepared: PreparedCall
-    phase: Phase = "ready"
-    result: ToolResultBlock | None = None
-    began_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """The one active run."""
-
-    turn: Turn
-    message_ids: tuple[MessageId, ...]
-    began_at: datetime
-    origin: Origin
-    can_confirm: bool = False
-    call: int = 1
-    """The model call that is asked or was answered last."""
-    attempt: int = 1
-    model: ModelRef | None = None
-    """Another than the session's, after a failover."""
-    calls: tuple[Call, ...] = ()
-    """The tool calls of the last answer while they are not all done."""
-    tools_called: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    nudges: tuple[str, ...] = ()
-    """What the model was told by us in this turn."""
-    malformed: int = 0
-    cut_calls: int = 0
-    shrinks: int = 0
-    waited_s: float = 0.0
-    """How long the turn has waited for a provider whose breaker is open."""
-    final: bool = False
-    """The budget is spent: one last answer, without tools."""
-    stopping: Literal["stopped", "interrupted", "reset"] | None = None
-    reset_to: SessionId | None = None
-    lives: tuple[str, ...] = ()
-    """The lives of the process that found this turn running."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session between two messages."""
-
-    key: SessionKey
-    session_id: SessionId | None = None
-    origin: Origin | None = None
-    running: Running | None = None
-    last_turn: Turn = NO_TURN
-    waiting: tuple[f.MessageAccepted, ...] = ()
-    carried: tuple[MessageId, ...] = ()
-    """Messages of an interrupted turn, which the next turn answers with its own."""
-    entries: tuple[Entry, ...] = ()
-    owed: tuple[f.ReplyOwed, ...] = ()
-    seen: tuple[MessageId, ...] = ()
-    policy: BusyPolicy | None = None
-    model: ModelRef | None = None
-    notices: int = 0
-    """Counts what was said by us, to name it."""
-    messages: int = 0
-    opened_at: datetime | None = None
-
-    @property
-    def owing(self) -> bool:
-        """Whether something is left to do that a restart must take up."""
-        return self.running is not None or bool(self.waiting) or bool(self.owed)
+__all__ = ["CUT", "Call", "Exchange", "Running", "Session", "apply", "fold", "owes"]
 
 
 def fold(state: Session, facts: Iterable[f.SessionFact]) -> Session:
@@ -125,12 +47,19 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
                 waiting=(*state.waiting, fact),
                 seen=_remember(state.seen, fact.message_id),
                 messages=state.messages + 1,
+                noted=0,
+                first_words=state.first_words or first_words(fact.text),
+                last_at=_later(state.last_at, fact.at),
             )
         case f.MessagesRefused():
             gone = set(fact.message_ids)
             return replace(state, waiting=tuple(w for w in state.waiting if w.message_id not in gone))
+        case f.EditNoted() | f.DeletionNoted():
+            return _changed(state, fact)
         case f.CommandAccepted():
-            return replace(state, seen=_remember(state.seen, fact.message_id))
+            return replace(
+                state, seen=_remember(state.seen, fact.message_id), last_at=_later(state.last_at, fact.at)
+            )
         case f.TurnBegan():
             return _began(state, fact)
         case f.TurnResumed():
@@ -142,8 +71,21 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
         case f.ModelCallFailed():
             return _in_run(state, fact.turn, lambda run: _failed(run, fact))
         case f.ConfirmationWanted():
-            return _in_call(state, fact.turn, fact.call_id, lambda call: replace(call, phase="asking"))
+            return _in_call(
+                state,
+                fact.turn,
+                fact.call_id,
+                lambda call: replace(
+                    call,
+                    phase="asking",
+                    approval=fact.approval,
+                    in_chat=fact.in_chat,
+                    expires_at=fact.expires_at,
+                ),
+            )
         case f.ConfirmationSettled():
+            outcome = "expired" if fact.timed_out else "approved" if fact.yes else "denied"
+            state = _decided(state, fact.turn, fact.call_id, outcome)
             return _in_call(state, fact.turn, fact.call_id, lambda call: replace(call, phase="ready"))
         case f.ToolCallStarted():
             return _in_call(
@@ -161,7 +103,7 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
             )
         case f.TurnEnded():
             carried = fact.message_ids if fact.reason == "interrupted" else ()
-            return replace(state, running=None, carried=carried)
+            return replace(state, running=None, carried=carried, last_at=_later(state.last_at, fact.at))
         case f.ReplyOwed():
             return replace(state, owed=(*state.owed, fact), notices=state.notices + (1 if fact.notice else 0))
         case f.ReplyDelivered() | f.ReplyGivenUp():
@@ -170,6 +112,20 @@ def apply(state: Session, fact: f.SessionFact) -> Session:
             return replace(state, policy=fact.policy)
         case f.ModelChosen():
             return replace(state, model=fact.model)
+        case f.TitleChosen():
+            return replace(state, title=fact.title)
+        case f.PersonalityChosen():
+            return replace(state, personality=fact.name)
+        case f.AnswerDiscarded() | f.ExchangesUndone():
+            return _taken_back(state, fact)
+        case f.ConversationResumed():
+            return replace(state, entries=fact.entries, title=fact.title, exchanges=(), told=None)
+        case f.ContextCompacted():
+            return _compacted(state, fact)
+        case f.SideBegan():
+            return replace(state, sides=(*state.sides, fact))
+        case f.SideFinished():
+            return replace(state, sides=tuple(s for s in state.sides if s.side != fact.side))
         case f.MessageGivenUp():
             seen = state.seen if fact.message_id is None else _remember(state.seen, fact.message_id)
             return replace(state, seen=seen)
@@ -197,6 +153,11 @@ def _opened(state: Session, fact: f.SessionOpened) -> Session:
         carried=(),
         messages=0,
         opened_at=fact.at,
+        last_at=_later(state.last_at, fact.at),
+        title="",
+        first_words="",
+        told=None,
+        exchanges=(),
     )
 
 
@@ -209,15 +170,30 @@ def _said(line: Said) -> Entry:
 
 def _began(state: Session, fact: f.TurnBegan) -> Session:
     taken = [w for w in state.waiting if w.message_id in fact.message_ids]
-    speaker = taken[0] if taken else None
-    origin = speaker.origin if speaker else state.origin
-    assert origin is not None, "a turn begins in an opened session"
+    last = state.exchanges[-1] if state.exchanges else None
+    entries, told, exchanges = state.entries, state.told, state.exchanges
+    if fact.purpose == "answer":
+        said, told = _entries_of(taken, told)
+        exchange = _exchange(state, fact, taken, said)
+        # What an interrupted turn had begun to answer is answered here: the two are one exchange.
+        kept = exchanges[:-1] if fact.carried and last else exchanges
+        entries, exchanges = (*entries, *said), (*kept, exchange)
+    elif fact.purpose == "again" and last is not None:
+        exchange = replace(last, turn=fact.turn)
+        exchanges = (*exchanges[:-1], exchange)
+    else:
+        assert state.origin is not None, "a turn begins in an opened session"
+        exchange = Exchange(fact.turn, len(entries), (), state.origin)
     running = Running(
         turn=fact.turn,
         message_ids=fact.message_ids,
         began_at=fact.at,
-        origin=origin,
-        can_confirm=any(w.can_confirm for w in taken),
+        origin=exchange.origin,
+        can_confirm=exchange.can_confirm,
+        speakers=exchange.speakers,
+        purpose=fact.purpose,
+        upto=fact.upto,
+        personality=state.personality,
     )
     return replace(
         state,
@@ -225,29 +201,122 @@ def _began(state: Session, fact: f.TurnBegan) -> Session:
         last_turn=fact.turn,
         carried=(),
         waiting=tuple(w for w in state.waiting if w.message_id not in fact.message_ids),
-        entries=(*state.entries, *(user_entry(w) for w in taken)),
+        entries=entries,
+        told=told,
+        exchanges=exchanges,
+        last_at=_later(state.last_at, fact.at),
     )
+
+
+def _exchange(
+    state: Session, fact: f.TurnBegan, taken: list[f.MessageAccepted], said: tuple[UserEntry, ...]
+) -> Exchange:
+    carried = state.exchanges[-1] if fact.carried and state.exchanges else None
+    origin = taken[0].origin if taken else carried.origin if carried else state.origin
+    assert origin is not None, "a turn begins in an opened session"
+    new = Exchange(
+        turn=fact.turn,
+        start=len(state.entries),
+        said=said,
+        origin=origin,
+        speakers=tuple(dict.fromkeys(w.author.id for w in taken)),
+        can_confirm=any(w.can_confirm for w in taken),
+        asked=first_words(taken[0].text) if taken else "",
+    )
+    if carried is None:
+        return new
+    return replace(
+        new,
+        start=carried.start,
+        said=(*carried.said, *said),
+        speakers=tuple(dict.fromkeys((*carried.speakers, *new.speakers))),
+        can_confirm=new.can_confirm or (not taken and carried.can_confirm),
+        asked=carried.asked or new.asked,
+    )
+
+
+def _entries_of(
+    messages: Iterable[f.MessageAccepted], told: Surroundings | None
+) -> tuple[tuple[UserEntry, ...], Surroundings | None]:
+    """Return what the model reads of messages, and what it knows of the place's names then."""
+    entries = []
+    for message in messages:
+        entries.append(user_entry(message, told))
+        told = message.surroundings or told
+    return tuple(entries), told
+
+
+def _changed(state: Session, fact: f.EditNoted | f.DeletionNoted) -> Session:
+    """What waits is answered as it is now written, or not at all; what is past stays as it was."""
+    noted = state.noted + 1
+    if not fact.in_time:
+        return replace(state, noted=noted)
+    if isinstance(fact, f.DeletionNoted):
+        kept = tuple(w for w in state.waiting if w.message_id != fact.message_id)
+        return replace(state, waiting=kept, noted=noted)
+    return replace(
+        state,
+        noted=noted,
+        waiting=tuple(
+            w.model_copy(update={"text": fact.text}) if w.message_id == fact.message_id else w
+            for w in state.waiting
+        ),
+    )
+
+
+def _taken_back(state: Session, fact: f.AnswerDiscarded | f.ExchangesUndone) -> Session:
+    turns = fact.turns if isinstance(fact, f.ExchangesUndone) else (fact.turn,)
+    place = next((i for i, e in enumerate(state.exchanges) if e.turn in turns), None)
+    if place is None:
+        return state
+    first = state.exchanges[place]
+    kept = state.entries[: first.start]
+    if isinstance(fact, f.ExchangesUndone):
+        return replace(state, entries=kept, exchanges=state.exchanges[:place], carried=(), told=None)
+    return replace(state, entries=(*kept, *first.said), exchanges=state.exchanges[: place + 1])
+
+
+def _compacted(state: Session, fact: f.ContextCompacted) -> Session:
+    moved = 1 - fact.upto
+    return replace(
+        state,
+        entries=(summary_entry(fact.summary), *state.entries[fact.upto :]),
+        exchanges=tuple(replace(e, start=e.start + moved) for e in state.exchanges if e.start >= fact.upto),
+        told=None,
+    )
+
+
+def _decided(state: Session, turn: Turn, call_id: CallId, outcome: str) -> Session:
+    """Remember what became of an approval, for whoever presses its button later."""
+    run = state.running
+    call = next((c for c in run.calls if c.prepared.call_id == call_id), None) if run else None
+    if run is None or run.turn != turn or call is None or call.phase != "asking" or not call.approval:
+        return state
+    kept = state.decided[-(REMEMBERED_APPROVALS - 1) :]
+    return replace(state, decided=(*kept, (call.approval, outcome)))
 
 
 def _answered(state: Session, fact: f.ModelCallAnswered) -> Session:
     run = state.running
     if run is None or run.turn != fact.turn:
         return state
+    summing_up = run.purpose == "compress"  # a summary is no part of the conversation, nor are its calls
     run = replace(
         run,
         call=fact.call + 1,
         attempt=1,
-        calls=tuple(Call(prepared=prepared) for prepared in fact.calls),
+        calls=() if summing_up else tuple(Call(prepared=prepared) for prepared in fact.calls),
         tools_called=run.tools_called + len(fact.calls),
         input_tokens=_sum(run.input_tokens, fact.usage.input_tokens),
         output_tokens=_sum(run.output_tokens, fact.usage.output_tokens),
         malformed=run.malformed + (fact.stop is StopReason.MALFORMED),
         cut_calls=run.cut_calls + (1 if fact.calls and fact.stop in CUT else 0),
     )
+    entries = state.entries
     blocks = tuple(block for block in fact.blocks if not _says_nothing(block))
-    if all(isinstance(block, ThinkingBlock) for block in blocks):
-        return replace(state, running=run)
-    return replace(state, running=run, entries=(*state.entries, AssistantEntry(blocks=blocks)))
+    if not summing_up and not all(isinstance(block, ThinkingBlock) for block in blocks):
+        entries = (*entries, AssistantEntry(blocks=blocks))
+    return replace(state, running=run, entries=entries, last_at=_later(state.last_at, fact.at))
 
 
 def _says_nothing(block: AssistantBlock) -> bool:
@@ -275,6 +344,9 @@ def _failed(run: Running, fact: f.ModelCallFailed) -> Running:
 
 def _call_ended(state: Session, fact: f.ToolCallEnded) -> Session:
     result = ToolResultBlock(call_id=fact.call_id, status=fact.status, text=fact.text, kept_in=fact.kept_in)
+    state = replace(
+        _decided(state, fact.turn, fact.call_id, "dropped"), last_at=_later(state.last_at, fact.at)
+    )
     state = _in_call(state, fact.turn, fact.call_id, lambda call: replace(call, phase="done", result=result))
     run = state.running
     if run is None or not run.calls or any(call.phase != "done" for call in run.calls):
@@ -293,11 +365,18 @@ def _steered(state: Session, fact: f.Steered) -> Session:
     if run is None or run.turn != fact.turn:
         return state
     taken = [w for w in state.waiting if w.message_id in fact.message_ids]
+    said, told = _entries_of(taken, state.told)
+    speakers = tuple(dict.fromkeys((*run.speakers, *(w.author.id for w in taken))))
+    exchanges = state.exchanges
+    if exchanges:
+        exchanges = (*exchanges[:-1], replace(exchanges[-1], said=(*exchanges[-1].said, *said)))
     return replace(
         state,
-        running=replace(run, message_ids=(*run.message_ids, *fact.message_ids)),
+        running=replace(run, message_ids=(*run.message_ids, *fact.message_ids), speakers=speakers),
         waiting=tuple(w for w in state.waiting if w.message_id not in fact.message_ids),
-        entries=(*state.entries, *(user_entry(w) for w in taken)),
+        entries=(*state.entries, *said),
+        told=told,
+        exchanges=exchanges,
     )
 
 
@@ -308,19 +387,6 @@ def _nudged(state: Session, fact: f.Nudged) -> Session:
     run = replace(run, nudges=(*run.nudges, fact.reason), final=run.final or fact.reason == "budget")
     nudge = UserEntry(blocks=(TextBlock(text=fact.text),))
     return replace(state, running=run, entries=(*state.entries, nudge))
-
-
-def user_entry(message: f.MessageAccepted) -> UserEntry:
-    """What the model reads of a message: in shared places with the speaker's name before it.
-
-    Names come from outside: one line, quoted, nothing that could pass for markup of ours.
-    """
-    text = message.text
-    if message.origin.chat_type is not ChatType.DM:
-        name = " ".join(message.author.name.split())[:80].replace('"', "'") or message.author.id
-        text = f'"{name}": {text}'
-    blocks: tuple[UserBlock, ...] = (TextBlock(text=text),) if text else ()
-    return UserEntry(blocks=(*blocks, *message.attachments))
 
 
 def _in_run(state: Session, turn: Turn, change: Callable[[Running], Running]) -> Session:
@@ -343,6 +409,11 @@ def _in_call(state: Session, turn: Turn, call_id: CallId, change: Callable[[Call
 
 def _remember(seen: tuple[MessageId, ...], message_id: MessageId) -> tuple[MessageId, ...]:
     return (*seen[-(REMEMBERED_IDS - 1) :], message_id)
+
+
+def _later(last: datetime | None, at: datetime) -> datetime:
+    """Clocks may go back; what happened after something is not before it."""
+    return at if last is None or at > last else last
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -53,6 +53,10 @@ def line_of(recorded: Recorded) -> TranscriptEntry | None:  # one arm a fact tha
                 author=fact.author.name or fact.author.id,
                 status="command",
             )
+        case f.EditNoted() | f.DeletionNoted() | f.ExchangesUndone() | f.AnswerDiscarded():
+            return _second_thought(seq, fact)
+        case f.ContextCompacted() | f.ConversationResumed():
+            return _what_is_known(seq, fact)
         case f.ModelCallAnswered() if fact.calls:
             return _interim(seq, fact)
         case f.ToolCallEnded():
@@ -95,6 +99,47 @@ def line_of(recorded: Recorded) -> TranscriptEntry | None:  # one arm a fact tha
             )
         case _:
             return None
+
+
+def _second_thought(
+    seq: int, fact: f.EditNoted | f.DeletionNoted | f.ExchangesUndone | f.AnswerDiscarded
+) -> TranscriptEntry:
+    """What people changed or took back: what was said stays above, as it was."""
+    message_id = None
+    match fact:
+        case f.EditNoted():
+            status, message_id = "edited", fact.message_id
+            when = "" if fact.in_time else ", after it was taken up"
+            text = f"A message was edited{when}. It is now: {fact.text}"
+        case f.DeletionNoted():
+            status, message_id = "deleted", fact.message_id
+            text = (
+                "A message was deleted before it was taken up; it is not answered."
+                if fact.in_time
+                else "A message was deleted."
+            )
+        case f.ExchangesUndone():
+            status = "undone"
+            text = (
+                f"The last {len(fact.turns)} exchange(s) were taken back: the model no longer knows of them."
+            )
+        case f.AnswerDiscarded():
+            status, text = "undone", "The last answer was taken back; another one is made."
+    return TranscriptEntry(
+        seq=seq, role="notice", text=text, at=fact.at, message_id=message_id, status=status
+    )
+
+
+def _what_is_known(seq: int, fact: f.ContextCompacted | f.ConversationResumed) -> TranscriptEntry:
+    """What the model knows of what was said before."""
+    if isinstance(fact, f.ContextCompacted):
+        text = f"From here on, the model knows the older part as this summary:\n\n{fact.summary}"
+        return TranscriptEntry(
+            seq=seq, role="notice", text=text, at=fact.at, turn=fact.turn, status="compressed"
+        )
+    title = f" {fact.title!r}" if fact.title else ""
+    text = f"The conversation{title} ({fact.resumed}) goes on."
+    return TranscriptEntry(seq=seq, role="notice", text=text, at=fact.at, status="resumed")
 
 
 def _interim(seq: int, fact: f.ModelCallAnswered) -> TranscriptEntry | None:

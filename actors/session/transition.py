@@ -13,7 +13,10 @@ Running           ModelAnswered, text       Idle or Running(next)   Deliver
 Running           ModelFailed               Running or Idle         AskModelLater, AskModel, or Deliver
 Running, tools    ToolFinished              Running                 next batch, or AskModel with all
 Running           StopAsked                 Idle or Stopping        CancelModel or CancelTools
+Running, asking   ApprovalOverdue           Running                 the call is refused; the others go on
 Stopping          ToolFinished, StopOverdue Idle or Running(next)   what waits begins
+any               MessageEdited, -Deleted   the same, but what      nothing is answered anew
+                                            waits is as edited
 any               Woke                      the same                what is owed (`resume`)
 any               what belongs to a turn    the same                nothing at all: late answers are
                   or call not running                               harmless by number
@@ -28,9 +31,13 @@ from typing import Literal, assert_never
 
 from actors.session import facts as f
 from actors.session import words
+from actors.session.approvals import ask_again, overdue
+from actors.session.changes import deleted, edited
 from actors.session.commands import carry_out
 from actors.session.decision import NOTHING, Decision, Draft, Rules
-from actors.session.effects import Acknowledge, AskConfirmation, Deliver, RunTool
+from actors.session.effects import Acknowledge, Deliver, RunTool, StartSide, StopSide, TellMain
+from actors.session.quoting import plain_id
+from actors.session.renewal import begin_anew_if_over, is_stale, set_aside_stale
 from actors.session.run import (
     answered,
     ask,
@@ -42,13 +49,24 @@ from actors.session.run import (
     tool_ended,
     tools_go_on,
 )
+from actors.session.sides import side_in
 from actors.session.state import Session, owes
 from messages import session as m
 from messages.blocks import ToolStatus
-from messages.gateway import Acceptance, MessageReceived, SayingFailed, SayingSucceeded
+from messages.gateway import (
+    Acceptance,
+    MessageDeleted,
+    MessageEdited,
+    MessageReceived,
+    SayingFailed,
+    SayingSucceeded,
+    Surroundings,
+)
 from messages.ids import MessageId
 from messages.settings import BusyPolicy
 from messages.tool import ToolFinished
+
+NOWHERE = Surroundings()
 
 MOST_LIVES = 3
 """A turn that was running at so many starts of the process in a row is not tried again."""
@@ -75,6 +93,14 @@ def decide(state: Session, heard: m.Heard, rules: Rules) -> Decision:
             return tool_ended(state, heard, rules)
         case m.ConfirmationGiven():
             return _confirmed(state, heard, rules)
+        case m.ApprovalOverdue():
+            return _overdue(state, heard, rules)
+        case m.SideEnded():
+            return _side_ended(state, heard)
+        case MessageEdited():
+            return edited(state, heard)
+        case MessageDeleted():
+            return deleted(state, heard)
         case SayingSucceeded():
             return _delivered(state, heard)
         case SayingFailed():
@@ -94,12 +120,14 @@ def decide(state: Session, heard: m.Heard, rules: Rules) -> Decision:
 def _spoken_to(state: Session, spoke: m.UserSpoke, rules: Rules) -> Decision:
     heard = spoke.heard
     if heard.message_id in state.seen:
-        return Decision((), (Acknowledge(heard.message_id, Acceptance.DUPLICATE),))
+        duplicate = Acknowledge(heard.message_id, Acceptance.DUPLICATE)
+        return Decision((), (duplicate, *_already_done(state, heard)))
     if len(state.waiting) >= rules.queue_limit:
         why = words.QUEUE_FULL.format(waiting=len(state.waiting))
         return Decision((), (Acknowledge(heard.message_id, Acceptance.REFUSED, why),))
     draft = Draft(state, rules)
     draft.open_for(heard)
+    begin_anew_if_over(draft, rules, heard)
     policy = spoke.policy or state.policy or rules.policy_for(heard.origin)
     draft.say(
         f.MessageAccepted(
@@ -111,17 +139,26 @@ def _spoken_to(state: Session, spoke: m.UserSpoke, rules: Rules) -> Decision:
             attachments=heard.attachments,
             can_confirm=heard.can_confirm,
             how=_how(state, spoke.policy, policy),
+            quote=heard.quote,
+            overheard=heard.overheard,
+            surroundings=heard.surroundings if heard.surroundings != NOWHERE else None,
             at=heard.at,
         )
     )
     draft.do(Acknowledge(heard.message_id, Acceptance.QUEUED if state.running else Acceptance.ACCEPTED))
     if state.running is None:
         begin_next(draft, rules, heard.at)
-    elif policy is BusyPolicy.INTERRUPT:
+    elif policy is BusyPolicy.INTERRUPT and state.running.purpose != "compress":
         stop(draft, rules, "interrupted", heard.at)
     elif policy is BusyPolicy.STEER:
         _skip_what_has_not_started(draft, rules, heard)
     return draft.decision()
+
+
+def _already_done(state: Session, heard: MessageReceived) -> tuple[TellMain, ...]:
+    """Whoever began a side conversation says so again after a restart: it may have ended unheard."""
+    side = heard.origin.side
+    return (TellMain(side, heard.at),) if side is not None and state.running is None else ()
 
 
 def _how(state: Session, wanted: BusyPolicy | None, policy: BusyPolicy) -> Literal["turn", "steer", "queue"]:
@@ -150,11 +187,19 @@ def _stop_asked(state: Session, asked: m.StopAsked, rules: Rules) -> Decision:
         draft.open_for(heard)
         draft.take_command(heard, "stop", "")
         draft.do(Acknowledge(heard.message_id, Acceptance.ACCEPTED))
+    sides = state.sides if heard is not None else ()
+    for begun in sides:
+        draft.do(StopSide(begun.side, asked.at))
+    too = words.SIDES_STOPPED.format(count=len(sides)) if sides else ""
     if run is not None and run.stopping in (None, "interrupted"):
-        draft.notice(words.STOPPED, asked.at, heard, run=run, status="stopped")
+        text = f"{words.STOPPED} {too}".strip()
+        draft.notice(text, asked.at, heard, run=run, status="stopped")
         stop(draft, rules, "stopped", asked.at)
     elif heard is not None:
-        draft.notice(words.STOPPED if run else words.NOTHING_RUNS, asked.at, heard)
+        text = words.STOPPED if run else too or words.NOTHING_RUNS
+        draft.notice(text, asked.at, heard)
+    elif run is None and (side := side_in(state.key)) is not None:
+        draft.do(TellMain(side, asked.at))  # it was done already; whoever began it has not heard of it
     return draft.decision()
 
 
@@ -180,9 +225,33 @@ def _confirmed(state: Session, given: m.ConfirmationGiven, rules: Rules) -> Deci
         f.ConfirmationSettled(turn=run.turn, call_id=given.call_id, yes=given.yes, by=given.by, at=given.at)
     )
     if not given.yes:
-        draft.end_call(call, ToolStatus.REFUSED, words.CALL_DECLINED.format(by=given.by), given.at)
+        draft.end_call(call, ToolStatus.REFUSED, words.CALL_DECLINED.format(by=plain_id(given.by)), given.at)
+    if call.approval:  # a chat was asked too: it hears what became of it
+        told = words.APPROVED if given.yes else words.DENIED
+        text = told.format(by=plain_id(given.by), name=call.prepared.name)
+        draft.remark(text, given.at, run.origin, status="approval")
     tools_go_on(draft, rules, given.at)
     return draft.decision()
+
+
+def _overdue(state: Session, due: m.ApprovalOverdue, rules: Rules) -> Decision:
+    """Nobody has answered in time: that is a no. A late or foreign alarm is told by its ids."""
+    run = state.running
+    call = next((c for c in run.calls if c.prepared.call_id == due.call_id), None) if run else None
+    if run is None or run.turn != due.turn or run.stopping or call is None:
+        return NOTHING
+    if call.phase != "asking" or call.approval != due.approval:
+        return NOTHING
+    draft = Draft(state, rules)
+    overdue(draft, rules, call, due.at)
+    tools_go_on(draft, rules, due.at)
+    return draft.decision()
+
+
+def _side_ended(state: Session, ended: m.SideEnded) -> Decision:
+    if not any(begun.side == ended.side for begun in state.sides):
+        return NOTHING
+    return Decision((f.SideFinished(side=ended.side, at=ended.at),), ())
 
 
 def _delivered(state: Session, receipt: SayingSucceeded) -> Decision:
@@ -203,14 +272,20 @@ def _woke(state: Session, woke: m.Woke, rules: Rules) -> Decision:
     draft = Draft(state, rules)
     for owed in state.owed:
         draft.do(Deliver(owed))
+    for begun in state.sides:
+        draft.do(StartSide(begun.side, begun.heard))
     run = state.running
     if run is None:
+        begin_next(draft, rules, woke.at)
+        return draft.decision()
+    if not woke.crashed and is_stale(state, rules, woke.at):
+        set_aside_stale(draft, woke.at)
         begin_next(draft, rules, woke.at)
         return draft.decision()
     if not woke.crashed:
         lives = {*run.lives, woke.life}
         draft.say(f.TurnResumed(turn=run.turn, life=woke.life, at=woke.at))
-        if len(lives) >= MOST_LIVES:
+        if len(lives) >= MOST_LIVES and run.stopping not in ("stopped", "reset"):
             _set_aside(draft, rules, woke, len(lives))
             return draft.decision()
         _settle_what_died(draft, woke)
@@ -251,7 +326,7 @@ def _go_on(draft: Draft, rules: Rules, woke: m.Woke) -> None:
         draft.do(RunTool(run.turn, call.prepared))
     for call in run.calls:
         if call.phase == "asking":
-            draft.do(AskConfirmation(run.turn, call.prepared))
+            ask_again(draft, rules, call, woke.at)
     if run.calls:
         tools_go_on(draft, rules, woke.at)
     else:
@@ -265,6 +340,10 @@ def _erase(state: Session, asked: m.ErasureAsked, rules: Rules) -> Decision:
     if run is not None:
         draft.cancel_model()
         draft.cancel_tools()
+    for begun in state.sides:
+        draft.do(StopSide(begun.side, asked.at))
+    if (side := side_in(state.key)) is not None:
+        draft.do(TellMain(side, asked.at))
     draft.say(erased(state, asked.at))
     return draft.decision()
 
@@ -282,7 +361,7 @@ def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decisi
     heard, run = failure.heard, state.running
     if heard is not None and heard.message_id in state.seen:
         # It was taken before it did harm: it has its outcome, or will have.
-        return Decision((), (Acknowledge(heard.message_id, Acceptance.DUPLICATE),))
+        return Decision((), (Acknowledge(heard.message_id, Acceptance.DUPLICATE, key=failure.came_to),))
     if heard is not None:
         draft.open_for(heard)
         letter = heard.model_dump_json()
@@ -290,7 +369,7 @@ def _given_up(state: Session, failure: m.HandlingFailed, rules: Rules) -> Decisi
     else:
         _bury(draft, run.message_ids if run else (None,), failure.error, "", failure.at)
     if heard is not None:
-        draft.do(Acknowledge(heard.message_id, Acceptance.REFUSED, words.APOLOGY))
+        draft.do(Acknowledge(heard.message_id, Acceptance.REFUSED, words.APOLOGY, key=failure.came_to))
         draft.notice(words.APOLOGY, failure.at, heard, status="crashed")
     elif run is not None:
         for call in run.calls:

@@ -14,9 +14,12 @@ pytestmark = pytest.mark.slow
 ANN = {"type": "message", "chat": "ann", "chat_type": "dm", "user": "ann", "name": "Ann"}
 
 
+ACCESS = {"users": ["*"], "answer": "always", "user_per_minute": 1000, "chat_per_minute": 1000}
+
+
 def settings(server: ModelServer, bridge: BridgeProgram, **options: Any) -> dict[str, Any]:
     own = {"address": bridge.address, "secret": "${BRIDGE_SECRET}", "idempotency_key": True, **options}
-    return {**scripted(server.base_url), "platforms": {"bridge": {"options": own}}}
+    return {**scripted(server.base_url), "platforms": {"bridge": {"options": own, "access": ACCESS}}}
 
 
 def program(home: Path, server: ModelServer, bridge: BridgeProgram, **options: Any) -> Program:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -55,7 +56,7 @@ async def test_R06_a_client_that_brings_a_huge_history_gets_an_answer() -> None:
         stage.models.will_say("hello")
         said = tuple(Said(role="user" if n % 2 else "assistant", text=f"{n} " * 500) for n in range(200))
         message = stage.message("hi").model_copy(update={"context": said})
-        stage.desk.tell(message)
+        stage.hands_in(message)
         await stage.settle()
         (request,) = stage.models.requests
         assert sum(map(size, request.entries)) <= 7_000
@@ -68,8 +69,8 @@ async def test_R13_a_restart_and_two_simultaneous_messages_find_the_one_stored_s
         await stage.says("one")
         await stage.says("two")
         await stage.restart()
-        stage.desk.tell(stage.message("three"))
-        stage.desk.tell(stage.message("four"))
+        stage.hands_in(stage.message("three"))
+        stage.hands_in(stage.message("four"))
         await stage.settle()
         assert len(await stage.of_kind(f.SessionOpened)) == 1
         assert stage.roster.awake == {stage.key()}
@@ -85,9 +86,9 @@ async def test_C01_a_waiting_message_survives_a_crash_at_any_point() -> None:
         for n in range(1000):
             origin = _person(n // 20)
             stage.journal.fuse(chance.randrange(5))
-            stage.desk.tell(stage.message(f"say {n}", origin))
+            stage.hands_in(stage.message(f"say {n}", origin))
             if chance.random() < 0.5:
-                stage.desk.tell(stage.message(f"and {n}", origin))
+                stage.hands_in(stage.message(f"and {n}", origin))
             await stage.clock.settle()
             if chance.random() < 0.1:
                 await stage.restart()
@@ -165,7 +166,7 @@ async def test_C10_a_holder_that_was_overtaken_cannot_commit() -> None:
         await stage.journal.append(stream, length, (foreign,))
         with pytest.raises(StaleWriterError):
             await stage.journal.append(stream, length, (foreign,))
-        stage.desk.tell(stage.message("two"))
+        stage.hands_in(stage.message("two"))
         await stage.clock.advance(1)
         await stage.settle()
         roles = [
@@ -259,7 +260,7 @@ async def test_C19_idle_sessions_leave_memory_and_the_running_one_stays() -> Non
         stage.models.otherwise(lambda request: "hi")
 
         for n in range(10_000):
-            stage.desk.tell(stage.message("hello", _person(n)))
+            stage.hands_in(stage.message("hello", _person(n)))
             if n % 500 == 499:
                 await stage.settle()
                 await stage.clock.advance(0.3)
@@ -301,7 +302,7 @@ async def test_L06_a_lone_surrogate_in_a_tool_result_costs_nothing() -> None:
         for text in ("one", "two", "three"):
             stage.models.will_say(text)
         for text in ("go", "and \ud83d then", "again"):
-            stage.desk.tell(stage.message(text))
+            stage.hands_in(stage.message(text))
             await stage.until(lambda: stage.state() == "idle" and not stage.models.in_flight)
             await stage.settle()
         assert stage.platform.texts() == ["one", "two", "three"]
@@ -439,7 +440,7 @@ async def test_W08_what_waited_in_a_crashed_session_is_handled_by_its_next_life(
         await stage.says("zero")
         stage.journal.will_fail_next_append(JournalError("a crash"))
         for n in range(5):
-            stage.desk.tell(stage.message(f"say {n}"))
+            stage.hands_in(stage.message(f"say {n}"))
         await stage.settle()
         await stage.clock.advance(60)
         await stage.settle()
@@ -456,8 +457,8 @@ async def test_W07_a_message_that_crashes_its_session_twice_becomes_a_dead_lette
         await stage.says("zero")
         stage.journal.will_fail_next_append(JournalError("first"))
         stage.journal.will_fail_next_append(JournalError("second"))
-        stage.desk.tell(stage.message("bad"))
-        stage.desk.tell(stage.message("good"))
+        stage.hands_in(stage.message("bad"))
+        stage.hands_in(stage.message("good"))
         await stage.clock.advance(60)
         await stage.settle()
         (letter,) = await stage.of_kind(f.MessageGivenUp)
@@ -494,7 +495,8 @@ async def test_X05_a_secret_never_leaves_also_in_pieces() -> None:
 
 async def test_a_write_is_refused_in_a_chat_where_nobody_can_be_asked() -> None:
     bench = Bench()
-    async with Stage(QUEUE, tools=bench.specs(), settings=ToolSettings()) as stage:
+    nobody_there = replace(QUEUE, pulled=frozenset({"discord"}))
+    async with Stage(nobody_there, tools=bench.specs(), settings=ToolSettings()) as stage:
         stage.models.will_call("mark", name="a")
         stage.models.will_say("may not")
         await stage.says("write", ANN)

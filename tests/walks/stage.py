@@ -7,16 +7,21 @@ async with Stage() as stage:
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self, TypeVar
 
 import pykka
 
-from actors.gateway.actor import FrontDesk
+from actors.gateway.access import AccessBook, Homes
+from actors.gateway.access_actor import AccessRoom
+from actors.gateway.actor import Arrived, DeskLinks, FrontDesk
 from actors.gateway.delivery import Delivery
-from actors.gateway.session_key import key_of
+from actors.gateway.door import DESK, Door, DoorLinks
+from actors.gateway.gating import Gate
+from actors.gateway.pairing import ClaimFile
+from actors.gateway.session_key import key_for, key_of
 from actors.gateway.transition import Knowledge
 from actors.lifecycle import Lifecycle
 from actors.redaction import Redactor
@@ -27,14 +32,24 @@ from actors.session.asking import Asker
 from actors.session.decision import Rules
 from actors.session.directory import Roster, Route, SessionDirectory
 from actors.session.live import LiveHub
+from actors.session.profiles import Profile, Profiles
 from actors.session.tool_border import ToolBorder
 from actors.tool.actor import ToolWorkshop
 from actors.tool.catalogue import Catalogue
 from actors.tool.spec import ToolSpec
-from messages.gateway import Author, ChatType, MessageReceived, Origin, Receipt, Say, SayingSucceeded
+from messages.gateway import (
+    Author,
+    ChatType,
+    MessageReceived,
+    Origin,
+    Receipt,
+    Say,
+    SayingFailed,
+    SayingSucceeded,
+)
 from messages.ids import MessageId, SessionKey, StreamId
 from messages.session import ConfirmationGiven, StopAsked
-from messages.settings import BusyPolicy, ToolSettings
+from messages.settings import AccessSettings, BusyPolicy, PlatformSettings, RouteSettings, ToolSettings
 from store.journal import Recorded
 from store.memory_store import MemoryJournal
 from tests.fakes.clock import ManualClock
@@ -42,6 +57,12 @@ from tests.fakes.model import FakeModels
 
 ANN = Origin(platform="discord", chat_type=ChatType.DM, chat="ann", user="ann")
 F = TypeVar("F")
+OPEN = {
+    "discord": PlatformSettings(
+        access=AccessSettings(users=("*",), answer="always", user_per_minute=10_000, chat_per_minute=10_000)
+    )
+}
+"""Everybody may talk to us, and everything is answered."""
 QUEUE = Rules(busy_dm=BusyPolicy.QUEUE)
 
 
@@ -83,10 +104,14 @@ class Stage:
         sleep_after_s: float = 600.0,
         most_awake: int = 20_000,
         secrets: Iterable[str] = (),
+        platforms: Mapping[str, PlatformSettings] = OPEN,
+        routes: tuple[RouteSettings, ...] = (),
     ) -> None:
         self.rules = rules
         self.tools = tuple(tools)
         self.settings = settings or ToolSettings(allow=("*",))
+        self.platforms = platforms
+        self.routes = routes
         self.sleep_after_s = sleep_after_s
         self.most_awake = most_awake
         self.clock = ManualClock()
@@ -96,6 +121,7 @@ class Stage:
         self.redactor = Redactor(secrets)
         self.incidents: list[tuple[str, str, str]] = []
         self.lives = 0
+        self.edge_says_refusals = self.edge_says_natively = False
         self._said = 0
         self._folder = TemporaryDirectory(prefix="callboard-stage-")
 
@@ -119,22 +145,27 @@ class Stage:
         catalogue = Catalogue(self.tools, self.settings, self.workspace, folder / "results")
         asker = Asker(
             models=self.models,
-            catalogue=catalogue,
+            profiles=Profiles(Profile("main", "Be helpful.", catalogue)),
             hub=self.hub,
             redactor=self.redactor,
             clock=self.clock,
             chance=lambda: 0.5,
-            instructions="Be helpful.",
             max_output_tokens=1000,
         )
         border = ToolBorder(self.redactor, self.hub, self._tell_sessions)
         self.workshop = ToolWorkshop.start(
             self.system, catalogue, border.finished, border.progressed, folder / "results"
         )
+        book = AccessBook.of_settings(self.platforms, self.routes)
+        self.home = folder
+        access = await AccessRoom.open(self.journal, book, ClaimFile(folder))
+        self.ledger = access.ledger
         self.delivery = Delivery.start(
             self.system,
-            {"discord": self.platform.say},
-            lambda key, receipt: self._tell_sessions(Route(key, receipt)),
+            dict.fromkeys(self.platforms, self.platform.say),
+            self._tell_ending,
+            homes=Homes(self.ledger, self.platforms),
+            posted_to=access.posted_to,
         )
         self.platform.connect(self.delivery.tell, self.clock)
         services = Services(
@@ -157,13 +188,28 @@ class Stage:
             chance=lambda: 0.5,
             on_incident=lambda *incident: self.incidents.append(incident),
         )
+        self.access = access.start(self.system, self.sessions.tell, self._turned_away)
         self.desk = FrontDesk.start(
             self.system,
-            Knowledge(self.models.resolve, self.models.known, lambda: ""),
+            Knowledge(self.models.resolve, self.models.known, lambda: "", lambda: ""),
             self.redactor,
-            self.sessions.tell,
-            self._turned_away,
+            Gate(self.ledger, frozenset()),
+            DeskLinks(self.sessions.tell, self.access.tell, self._turned_away),
         )
+        links = DoorLinks(
+            hub=self.hub,
+            clock=self.clock,
+            tell_front_desk=self.desk.tell,
+            ask_front_desk=lambda message: self.desk.ask(message, block=False),
+            ask_access=lambda message: self.access.ask(message, block=False),
+            tell_sessions=self._tell_sessions,
+            tell_delivery=self.delivery.tell,
+            says_refusals=lambda _, *, native: (
+                self.edge_says_refusals or (native and self.edge_says_natively)
+            ),
+        )
+        self.door = Door(self.ledger, links)
+        self.door.open = True
         await self.clock.settle()
 
     async def power_off(self) -> None:
@@ -200,8 +246,18 @@ class Stage:
     async def says(self, text: str, origin: Origin = ANN, message_id: str = "") -> Receipt:
         """Say something and see what became of it at the door."""
         message = self.message(text, origin, message_id)
-        receipt = self.hub.expect(key_of(origin), message.message_id)
-        self.desk.tell(message)
+        return await self.receipt_of(message)
+
+    def hands_in(self, message: MessageReceived) -> SessionKey:
+        """Hand in a message, as the door does, and wait for nothing."""
+        key = key_for(message.origin, self.ledger.book)
+        self.desk.tell(Arrived(key=key, heard=message))
+        return key
+
+    async def receipt_of(self, message: MessageReceived) -> Receipt:
+        """Hand in a message and see what became of it at the door."""
+        receipt = self.hub.expect(key_for(message.origin, self.ledger.book), message.message_id)
+        self.hands_in(message)
         async with asyncio.timeout(20):
             await receipt
         await self.settle()
@@ -254,6 +310,10 @@ class Stage:
 
     def _tell_sessions(self, route: Route) -> None:
         self.sessions.tell(route)
+
+    def _tell_ending(self, key: SessionKey, ending: SayingSucceeded | SayingFailed) -> None:
+        if not key.startswith(DESK):
+            self._tell_sessions(Route(key, ending))
 
     def _turned_away(self, receipt: Receipt) -> None:
         if receipt.session_key is not None:

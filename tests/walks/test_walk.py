@@ -73,7 +73,7 @@ async def test_a_newcomer_is_told_the_whole_draft_and_what_is_asked() -> None:
         stage.models.will_hang("half an ans")
         stage.models.will_call("mark", name="x")
         message = stage.message("go").model_copy(update={"can_confirm": True})
-        stage.desk.tell(message)
+        stage.hands_in(message)
         await stage.settle()
         state, events = stage.hub.now(stage.key())
         assert (state.state, state.message_ids) == ("running", ("m1",))
@@ -95,7 +95,7 @@ async def test_a_no_is_the_tools_result() -> None:
     async with Stage(tools=bench.specs(), settings=ToolSettings()) as stage:
         call_id: CallId = stage.models.will_call("mark", name="x")
         stage.models.will_say("as you wish")
-        stage.desk.tell(stage.message("go").model_copy(update={"can_confirm": True}))
+        stage.hands_in(stage.message("go").model_copy(update={"can_confirm": True}))
         await stage.settle()
         await stage.confirms(call_id, yes=False)
         assert bench.began == []

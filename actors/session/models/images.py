@@ -19,6 +19,7 @@ MOST_BYTES = 5_000_000
 """Of one image, as base64."""
 MOST_BYTES_IN_ALL = 20_000_000
 MOST_IMAGES = 100
+GONE = "its file is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def _read(path: str, edge: int) -> Picture | str:
         if size * 4 // 3 > MOST_BYTES:
             return f"its {size:,} bytes are too many"
         content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return GONE
     except (OSError, ValueError) as error:
         return f"its file cannot be read ({type(error).__name__})"
     mime = recognise(content)

@@ -16,9 +16,11 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
-from actors.session.models.images import Pictures
+from actors.session.models.images import GONE, Pictures
+from actors.session.quoting import quoted, visible
 from actors.tool.arguments import ArgumentsError, parse_arguments
 from messages.base import clean_text
 from messages.blocks import (
@@ -123,11 +125,13 @@ class _Repair:
                 return block
             case ImageBlock():
                 why = self._pictures.hidden.get(block.path, "it cannot be shown to this model")
+                if why == GONE:
+                    name = quoted(PurePath(block.path).name)
+                    return TextBlock(text=f"[image no longer available: {name}]")
                 return TextBlock(text=f"[image not shown: {why}]")
             case FileBlock():
-                return TextBlock(
-                    text=f"[file: {block.name!r}, {block.mime}, {block.size} bytes, at {block.path}]"
-                )
+                about = f"{quoted(block.name)}, {visible(block.mime)[:80]}, {block.size} bytes"
+                return TextBlock(text=f"[file: {about}, at {block.path}]")
 
     def _assistant(self, entry: AssistantEntry) -> None:
         blocks: list[TextBlock | ThinkingBlock | WireCall] = []

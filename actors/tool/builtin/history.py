@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
+from actors.session.quoting import quoted, visible
 from actors.tool.run import ToolError, ToolRun
 from actors.tool.spec import ToolSpec, spec_of, tool
 from messages.search import SearchAsked, SearchFound, SearchHit
@@ -88,8 +89,8 @@ def _line(hit: SearchHit, run: ToolRun) -> str:
 
 
 def _name(hit: SearchHit) -> str:
-    name = " ".join((hit.author_name or hit.author_id or "").split())[:40]
-    return f'"{name}"'.replace('""', "")
+    name = hit.author_name or hit.author_id or ""
+    return quoted(name, 40) if visible(name) else ""
 
 
 def _moment(name: str, text: str) -> datetime | None:

@@ -9,7 +9,7 @@ from actors.session.state import Session, fold
 from actors.session.transition import decide
 from messages import session as m
 from messages.blocks import TextBlock, ToolCallBlock, ToolStatus
-from messages.gateway import Author, ChatType, MessageReceived, Origin
+from messages.gateway import Author, ChatType, MessageReceived, Origin, Role
 from messages.ids import CallId, MessageId, SessionKey, Turn
 from messages.model import Failure, FailureKind, ModelRef, ModelReply, StopReason, Usage
 from messages.settings import BusyPolicy
@@ -32,13 +32,24 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
+ANN = Author(id="ann", name="Ann")
+BOB = Author(id="bob", name="Bob")
+ADMIN = Author(id="ada", name="Ada", role=Role.ADMIN)
+
+
 def heard(
-    message_id: str, text: str = "", *, origin: Origin = DM, can_confirm: bool = False, t: float = 0
+    message_id: str,
+    text: str = "",
+    *,
+    origin: Origin = DM,
+    author: Author = ANN,
+    can_confirm: bool = False,
+    t: float = 0,
 ) -> MessageReceived:
     return MessageReceived(
         message_id=MessageId(message_id),
         origin=origin,
-        author=Author(id="ann", name="Ann"),
+        author=author,
         text=text or message_id,
         can_confirm=can_confirm,
         at=at(t),
@@ -52,12 +63,25 @@ def spoke(
     origin: Origin = DM,
     can_confirm: bool = False,
     policy: BusyPolicy | None = None,
+    author: Author = ANN,
+    t: float = 0,
+    **more: object,
 ) -> m.UserSpoke:
-    return m.UserSpoke(heard=heard(message_id, text, origin=origin, can_confirm=can_confirm), policy=policy)
+    said = heard(message_id, text, origin=origin, author=author, can_confirm=can_confirm, t=t)
+    return m.UserSpoke(heard=said.model_copy(update=more), policy=policy)
 
 
-def command(message_id: str, name: str, argument: str = "", *, info: str = "") -> m.CommandGiven:
-    said = heard(message_id, f"/{name} {argument}".strip())
+def command(
+    message_id: str,
+    name: str,
+    argument: str = "",
+    *,
+    info: str = "",
+    origin: Origin = DM,
+    author: Author = ANN,
+    t: float = 0,
+) -> m.CommandGiven:
+    said = heard(message_id, f"/{name} {argument}".strip(), origin=origin, author=author, t=t)
     return m.CommandGiven(name=name, argument=argument, heard=said, info=info)
 
 

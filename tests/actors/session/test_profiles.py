@@ -29,7 +29,9 @@ def built(tmp_path: Path, **more: object) -> tuple[Profiles, tuple[str, ...]]:
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    return build(settings, [spec_of(current_time)], folder=folder, results=folder("results"), resolve=resolve)
+    spec = spec_of(current_time)
+    assert spec is not None
+    return build(settings, [spec], folder=folder, results=folder("results"), resolve=resolve)
 
 
 def of(profiles: Profiles, name: str) -> tuple[str, ModelRef | None, Path]:

@@ -1,5 +1,7 @@
 """The session's transition table, read as sentences."""
 
+from dataclasses import replace
+
 import pytest
 
 from actors.session import facts as f
@@ -209,7 +211,7 @@ def test_a_full_queue_refuses_aloud() -> None:
 def test_groups_queue_by_default_and_names_are_quoted() -> None:
     story = Story(INTERRUPT, spoke("m1", "hi", origin=GROUP), spoke("m2", "ho", origin=GROUP))
     assert len(story.state.waiting) == 1
-    assert story.reads() == ['user: "Ann": hi']
+    assert story.reads() == ['user: [from "Ann" id ann]\nhi']
 
 
 # ------------------------------------------------------------------ tools
@@ -239,7 +241,8 @@ def test_a_call_with_a_problem_goes_back_to_the_model() -> None:
 
 
 def test_a_write_nobody_can_confirm_is_refused_with_the_remedy() -> None:
-    story = Story(QUEUE, spoke("m1"), answer(1, 1, "", write("a", "/w", permission=Permission.ASK)))
+    rules = replace(QUEUE, pulled=frozenset({"discord"}))
+    story = Story(rules, spoke("m1"), answer(1, 1, "", write("a", "/w", permission=Permission.ASK)))
     assert not story.does(RunTool)
     results = story.state.entries[-1]
     assert results.role == "results"
