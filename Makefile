@@ -10,7 +10,7 @@ RUNS   := $(VENV)/.installed-run
 TESTS  := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run chat test test-unit lint fmt bench chaos chaos-long schema docs clean chromium
+.PHONY: help install run chat test test-unit lint fmt bench chaos chaos-long counterparts schema docs clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,11 +50,16 @@ chaos: $(TESTS) ## Kill the real process 40 times under load; ARGS="--seed 7" re
 chaos-long: $(TESTS) ## The same with 500 kills; about half an hour
 	$(BIN)/python -m tests.chaos --kills 500 --minutes 120 $(ARGS)
 
+counterparts: $(TESTS) ## Install the real servers that some tests talk to: Matrix, mail (as root)
+	@PYTHON=$(PYTHON) tests/counterparts/install_synapse.sh
+	@tests/counterparts/install_mail.sh
+
 schema: $(RUNS) ## Write callboard.schema.json anew from the settings
 	$(BIN)/callboard config schema > callboard.schema.json
 
-docs: $(RUNS) ## Write the generated part of docs/configuration.md anew
+docs: $(RUNS) ## Write the generated parts of docs/configuration.md and docs/platforms/README.md anew
 	$(BIN)/python -m actors.console.cli.settings_table docs/configuration.md
+	$(BIN)/python -m actors.console.cli.platforms_table docs/platforms/README.md
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
