@@ -53,6 +53,19 @@ class Metrics:
             ["platform", "outcome"],
             registry=r,
         )
+        self._reconnects = Counter(
+            "callboard_platform_reconnects", "Connections to platforms made anew.", ["platform"], registry=r
+        )
+        self._platform_up = Gauge(
+            "callboard_platform_up", "Whether an account is connected.", ["platform"], registry=r
+        )
+        self._left_out = Counter(
+            "callboard_messages_not_taken",
+            "Messages that were not taken, by why: not_addressed, stranger, blocked, program, for_another, "
+            "stale_command, away, role, limited, bot_loop, unknown_account.",
+            ["platform", "why"],
+            registry=r,
+        )
         self._dead = Counter(
             "callboard_dead_letters", "Messages given up after crashing their session twice.", registry=r
         )
@@ -114,6 +127,18 @@ class Metrics:
     def count_post(self, platform: str, outcome: str) -> None:
         """Count how a call of a platform ended."""
         self._posts.labels(platform, outcome).inc()
+
+    def count_reconnect(self, platform: str) -> None:
+        """Count that an account's connection is made anew."""
+        self._reconnects.labels(platform).inc()
+
+    def platform_up(self, platform: str, *, up: bool) -> None:
+        """Note whether an account is connected."""
+        self._platform_up.labels(platform).set(up)
+
+    def count_at_door(self, platform: str, why: str) -> None:
+        """Count a message that was not let in."""
+        self._left_out.labels(platform, why).inc()
 
     def _answered(self, fact: f.ModelCallAnswered) -> None:
         names = (fact.model.provider, fact.model.name)

@@ -1,20 +1,23 @@
 """The front desk: every message from outside passes here once, and is sent to its session or away."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import structlog
 
 from actors.gateway.commands import parse
+from actors.gateway.gating import Gate
 from actors.gateway.intake import MOST_DEATHS, Intake
-from actors.gateway.session_key import SessionKeyError, key_of
-from actors.gateway.transition import Knowledge, ToSession, TurnedAway, decide
+from actors.gateway.session_key import SessionKeyError
+from actors.gateway.transition import Knowledge, LeftAlone, ToAccess, ToSession, TurnedAway, decide
 from actors.redaction import Redactor
-from actors.runtime import ActorSystem, Crashed, LoopActor
+from actors.runtime import ActorSystem, Crashed, LoopActor, MailboxFullError
 from actors.session import words
-from actors.session.directory import Route
+from actors.session.directory import BUSY, Route
+from messages.access import ClaimTried, StrangerKnocked, WishSpoken
 from messages.base import Lane, Message
-from messages.gateway import Acceptance, MessageReceived, Receipt
+from messages.gateway import Acceptance, MessageDeleted, MessageEdited, MessageReceived, Receipt
 from messages.ids import SessionKey
 from messages.session import HandlingFailed
 
@@ -27,16 +30,45 @@ class SuspectDone(Message):
     lane = Lane.CONTROL
 
 
+class Arrived(Message):
+    """Somebody said something; the conversation that it belongs to has this key."""
+
+    bounded = True
+    key: SessionKey
+    heard: MessageReceived
+
+
+class ChangeArrived(Message):
+    """Somebody changed or took back what they had said. Asked, never told: see `FrontDesk`."""
+
+    bounded = True
+    change: MessageEdited | MessageDeleted
+
+
+@dataclass(frozen=True, slots=True)
+class DeskLinks:
+    """Whom the front desk knows."""
+
+    tell_sessions: Callable[[Route], None]
+    tell_access: Callable[[WishSpoken | StrangerKnocked | ClaimTried], None]
+    answer: Callable[[Receipt], None]
+    """Tells the door what became of a message that goes no further."""
+
+
 class FrontDesk(LoopActor):
-    """Hears MessageReceived. Secrets in what people write are masked before anything else."""
+    """Hears Arrived. Secrets in what people write are masked before anything else.
+
+    Asked with ChangeArrived, it answers with a Route for the session that must know,
+    or None: by then, what was changed has been handed to its session.
+    """
 
     def __init__(
         self,
         system: ActorSystem,
         knowledge: Knowledge,
         redactor: Redactor,
-        tell_sessions: Callable[[Route], None],
-        answer: Callable[[Receipt], None],
+        gate: Gate,
+        links: DeskLinks,
         *,
         intake: Intake | None = None,
         on_crash: Callable[[Crashed], None] | None = None,
@@ -45,43 +77,68 @@ class FrontDesk(LoopActor):
         self._intake = intake
         self._knowledge = knowledge
         self._redactor = redactor
-        self._tell_sessions = tell_sessions
-        self._answer = answer
+        self._gate = gate
+        self._links = links
 
-    async def on_receive(self, message: Any) -> None:
+    async def on_receive(self, message: Any) -> Route | None:
         while self._intake is not None and (released := self._intake.released()):
-            for heard in released:
-                self._take(heard, waited=True)
-        if isinstance(message, SuspectDone):
-            return
-        assert isinstance(message, MessageReceived), f"the front desk cannot hear {type(message).__name__}"
-        self._take(message, waited=False)
+            for key, heard in released:
+                self._take(key, heard, waited=True)
+        match message:
+            case Arrived():
+                self._take(message.key, message.heard, waited=False)
+            case ChangeArrived():
+                return self._route_of(message.change)
+            case SuspectDone():
+                pass
+            case _:
+                assert_never(message)
+        return None
 
-    def _take(self, message: MessageReceived, *, waited: bool) -> None:
-        if not self._takes(message, waited=waited):
+    def _route_of(self, change: MessageEdited | MessageDeleted) -> Route | None:
+        if isinstance(change, MessageEdited):
+            text = self._redactor.clean(change.text)
+            change = change if text == change.text else change.model_copy(update={"text": text})
+        try:
+            key = self._gate.whose(change)
+        except SessionKeyError:
+            return None  # it comes from nowhere
+        return None if key is None else Route(key, change)
+
+    def _take(self, key: SessionKey, message: MessageReceived, *, waited: bool) -> None:
+        if not self._takes(key, message, waited=waited):
             return
         heard = self._masked(message)
-        match decide(heard, self._knowledge):
-            case ToSession(key, to_session):
-                self._tell_sessions(Route(key, to_session))
-            case TurnedAway(why, key):
+        match decide(heard, key, self._gate, self._knowledge):
+            case ToSession(to, to_session):
+                self._links.tell_sessions(Route(to, to_session))
+            case ToAccess(to_access):
+                self._to_access(key, to_access)
+            case TurnedAway(why):
                 log.info("message turned away", platform=heard.origin.platform, why=why)
-                self._answer(
-                    Receipt(
-                        message_id=heard.message_id, session_key=key, acceptance=Acceptance.REFUSED, why=why
-                    )
-                )
+                self._answer(key, heard, Acceptance.REFUSED, why)
+            case LeftAlone():
+                self._answer(key, heard, Acceptance.OVERHEARD)
             case other:
                 assert_never(other)
 
-    def _takes(self, heard: MessageReceived, *, waited: bool) -> bool:
+    def _to_access(self, key: SessionKey, message: WishSpoken | StrangerKnocked | ClaimTried) -> None:
+        try:
+            self._links.tell_access(message)
+        except MailboxFullError:  # a flood of strangers; each of them may come again
+            stranger = isinstance(message, StrangerKnocked)
+            acceptance = Acceptance.OVERHEARD if stranger else Acceptance.REFUSED
+            self._answer(key, message.heard, acceptance, "" if stranger else BUSY)
+
+    def _answer(self, key: SessionKey, heard: MessageReceived, acceptance: Acceptance, why: str = "") -> None:
+        self._links.answer(
+            Receipt(message_id=heard.message_id, session_key=key, acceptance=acceptance, why=why)
+        )
+
+    def _takes(self, key: SessionKey, heard: MessageReceived, *, waited: bool) -> bool:
         """Note that a message is being taken, unless it must wait, or was there at too many deaths."""
         if self._intake is None:
             return True
-        try:
-            key = key_of(heard.origin)
-        except SessionKeyError:
-            return True  # it will be turned away
         if not waited and not _is_stop(heard) and not self._intake.may_begin(key, heard):
             return False
         deaths = self._intake.begin(key, heard.message_id)
@@ -92,6 +149,9 @@ class FrontDesk(LoopActor):
     def _give_up(self, key: SessionKey, heard: MessageReceived, deaths: int) -> None:
         """Make it a dead letter. Should even that kill, it is kept without its content; then not at all."""
         log.error("a message is given up: it was there at every death", key=key, deaths=deaths)
+        if self._gate.standing(heard.origin, heard.author.id).role is None:
+            self._answer(key, heard, Acceptance.OVERHEARD)  # strangers are told nothing
+            return
         error = words.DIED_AT_THE_DOOR.format(times=deaths)
         match deaths - MOST_DEATHS:
             case 0:
@@ -100,16 +160,20 @@ class FrontDesk(LoopActor):
                 bare = heard.model_copy(update={"text": "", "attachments": (), "context": ()})
                 failed = HandlingFailed(heard=bare, error=error, at=heard.at)
             case _:
-                refused = Acceptance.REFUSED
-                self._answer(
-                    Receipt(message_id=heard.message_id, session_key=key, acceptance=refused, why=error)
-                )
+                self._answer(key, heard, Acceptance.REFUSED, error)
                 return
-        self._tell_sessions(Route(key, failed))
+        self._links.tell_sessions(Route(key, failed))
 
     def _masked(self, heard: MessageReceived) -> MessageReceived:
+        changes: dict[str, object] = {}
         text = self._redactor.clean(heard.text)
-        return heard if text == heard.text else heard.model_copy(update={"text": text})
+        if text != heard.text:
+            changes["text"] = text
+        if heard.quote is not None:
+            said = self._redactor.clean(heard.quote.text)
+            if said != heard.quote.text:
+                changes["quote"] = heard.quote.model_copy(update={"text": said})
+        return heard.model_copy(update=changes) if changes else heard
 
 
 def _is_stop(heard: MessageReceived) -> bool:

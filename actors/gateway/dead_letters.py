@@ -45,11 +45,18 @@ class DeadLetterBox:
         if letter.message is None:
             raise DeadLetterError(f"dead letter {number} holds no message that could be handed in again")
         again = letter.message.model_copy(
-            update={"message_id": MessageId(f"{letter.message.message_id}~{number}"), "at": self._clock.now()}
+            update={
+                "message_id": MessageId(f"{letter.message.message_id}~{number}"),
+                "sent_at": None,  # whoever hands it in again means it now
+                "at": self._clock.now(),
+            }
         )
         receipt = await self._speak(again)
-        if receipt.acceptance is Acceptance.REFUSED:
-            raise DeadLetterError(f"it was not taken: {receipt.why}")
+        if receipt.acceptance in (Acceptance.REFUSED, Acceptance.OVERHEARD):
+            why = (
+                receipt.why or "who wrote it may not talk to me there any more, or it is not addressed to me"
+            )
+            raise DeadLetterError(f"it was not taken: {why}")
         await self._close(letter, "retried", by, again.message_id)
         return await self._letter(number)
 

@@ -31,17 +31,23 @@ class Delivery(LoopActor):
         tell_session: Callable[[SessionKey, SayingSucceeded | SayingFailed], None],
         *,
         homes: Mapping[str, str | None] | None = None,
+        posted_to: Callable[[Origin], Origin] = lambda where: where,
+        target_of: Callable[[Origin], str] | None = None,
         on_local: Callable[[str], None] | None = None,
         on_crash: Callable[[Crashed], None] | None = None,
     ) -> None:
         """Take the outboxes and the home chats by account: `platform`, or `platform/account`.
 
+        `target_of` says where the answers to a place go, when they do not go back there.
+        `posted_to` says under which id a chat is found now that has changed it.
         `on_local` is told why something that had a target stays in the history.
         """
         super().__init__(system, name="delivery", on_crash=on_crash)
         self._outboxes = outboxes
         self._homes = homes if homes is not None else dict.fromkeys(outboxes)
+        self._posted_to = posted_to
         self._tell_session = tell_session
+        self._target_of = target_of
         self._on_local = on_local
         self._under_way: dict[DeliveryId, tuple[str, Say]] = {}
 
@@ -63,10 +69,14 @@ class Delivery(LoopActor):
     def _hand_over(self, say: Say) -> None:
         if say.delivery_id in self._under_way:
             return  # the outbox has it already, or will be told again
-        where = resolve(say.target, say.origin, self._homes)
+        target = say.target
+        if target == "origin" and self._target_of is not None:
+            target = self._target_of(say.origin)
+        where = resolve(target, say.origin, self._homes)
         if isinstance(where, Local):
             self._keep(say, where.why)
             return
+        where = self._posted_to(where)
         name = account_name(where.platform, where.account)
         outbox = self._outboxes.get(name)
         if outbox is None:

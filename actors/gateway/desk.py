@@ -5,17 +5,18 @@ from pathlib import Path
 
 from actors.clock import Clock
 from actors.gateway.dead_letters import DeadLetterBox
+from actors.gateway.door import Door
 from actors.gateway.erasure import Eraser
-from actors.gateway.session_key import SessionKeyError, key_of
+from actors.gateway.platform_control import PlatformControl
+from actors.gateway.sending import Sender
 from actors.metrics import Metrics
 from actors.session import transcript
 from actors.session.directory import Roster, Route
 from actors.session.live import HubWatch, LiveHub
 from actors.session.models.port import Models
+from messages.access import AccessAnswered, AccessAsked
 from messages.dead_letters import DeadLetter
 from messages.gateway import (
-    Acceptance,
-    EdgeHeard,
     MessageReceived,
     Origin,
     Receipt,
@@ -24,9 +25,11 @@ from messages.gateway import (
     TranscriptEntry,
 )
 from messages.history import SessionErased
-from messages.ids import CallId, MessageId, SessionKey, StreamId
+from messages.ids import CallId, SessionKey, StreamId
 from messages.model import ModelRef
+from messages.platforms import PlatformState, PlatformWish
 from messages.search import SearchAsked, SearchFound
+from messages.sending import SendAsked, SendEnded
 from messages.session import ConfirmationGiven, StopAsked
 from store.query import Answer
 from store.search_keeper import HistorySearch
@@ -46,10 +49,12 @@ class HouseDesk:
         roster: Roster,
         models: Models,
         clock: Clock,
-        tell_front_desk: Callable[[MessageReceived], None],
+        door: Door,
         tell_sessions: Callable[[Route], None],
         status: Callable[[], StatusReport],
         metrics: Metrics,
+        sender: Sender,
+        control: PlatformControl,
     ) -> None:
         self._hub = hub
         self._store = store
@@ -57,39 +62,30 @@ class HouseDesk:
         self._roster = roster
         self._models = models
         self._clock = clock
-        self._tell_front_desk = tell_front_desk
+        self._door = door
         self._tell_sessions = tell_sessions
         self._status = status
         self._metrics = metrics
+        self._sender = sender
+        self._control = control
         self._eraser = eraser
         self._letters = DeadLetterBox(store, hub, clock, self.speak, tell_sessions)
-        self.open = False
-        """Whether messages are taken."""
-
-    async def hear(self, heard: EdgeHeard) -> Receipt:
-        """Hand in what a platform told; return when it is durable, or refused."""
-        if isinstance(heard, MessageReceived):
-            return await self.speak(heard)
-        return Receipt(message_id=MessageId(""), session_key=None, acceptance=Acceptance.OVERHEARD)
 
     async def speak(self, message: MessageReceived) -> Receipt:
         """Hand in a message; return when it is durable, or refused."""
-        if not self.open:
-            return _refused(message, "Callboard is stopping. Please try again in a moment.")
-        try:
-            key = key_of(message.origin)
-        except SessionKeyError as error:
-            return _refused(message, str(error))
-        receipt = self._hub.expect(key, message.message_id)
-        try:
-            self._tell_front_desk(message)
-            return await receipt
-        finally:
-            self._hub.give_up(key, message.message_id, receipt)
+        return await self._door.speak(message)
+
+    async def send(self, asked: SendAsked) -> SendEnded:
+        """Say something in a chat, in nobody's conversation. Raises SendRefusedError and OSError."""
+        return await self._sender.send(asked)
 
     def key_of(self, origin: Origin) -> SessionKey:
         """Return the session key of a place. Raises ValueError."""
-        return key_of(origin)
+        return self._door.key_of(origin)
+
+    async def access(self, asked: AccessAsked) -> AccessAnswered:
+        """Change who may talk to us, or say who may."""
+        return await self._door.access(asked)
 
     async def stop(self, key: SessionKey) -> bool:
         """End the running turn now."""
@@ -156,8 +152,14 @@ class HouseDesk:
     def metrics(self) -> bytes:
         return self._metrics.text()
 
+    def platforms(self) -> tuple[PlatformState, ...]:
+        return self._control.states()
+
+    async def control_platform(self, name: str, wish: PlatformWish, *, by: str) -> PlatformState:
+        return await self._control.wish(name, wish, by=by)
+
     def ready(self) -> bool:
-        return self.open
+        return self._door.open
 
     async def back_up(self, copy: Path) -> int:
         """Write a consistent copy of the database into a new file."""
@@ -169,7 +171,3 @@ class HouseDesk:
 
     def models(self) -> tuple[ModelRef, ...]:
         return self._models.known()
-
-
-def _refused(message: MessageReceived, why: str) -> Receipt:
-    return Receipt(message_id=message.message_id, session_key=None, acceptance=Acceptance.REFUSED, why=why)

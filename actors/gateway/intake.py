@@ -95,7 +95,7 @@ class Intake:
         """Whether something waits that may be taken now."""
         return self._alone is None and bool(self._held)
 
-    def released(self) -> tuple[MessageReceived, ...]:
+    def released(self) -> tuple[tuple[SessionKey, MessageReceived], ...]:
         """Return what is to be taken now, in order; `may_begin` need not be asked about it again.
 
         When no suspect is being taken, that is the next one and what came after it in its session.
@@ -111,7 +111,7 @@ class Intake:
                 if name in self._deaths:
                     break
                 names.append(name)
-        return tuple(self._held.pop(name)[1] for name in names)
+        return tuple(self._held.pop(name) for name in names)
 
     def close(self) -> None:
         """A stop in good order: nobody is to blame for it."""

@@ -141,6 +141,7 @@ async def test_C04_the_end_of_a_stopped_turn_never_frees_the_next_one() -> None:
         stage.models.will_say("third is done")
         bench.let("g2")
         await stage.until(lambda: stage.state() == "idle")
+        await stage.settle()
         assert stage.platform.texts() == [words.STOPPED, "second is done", "third is done"]
 
 

@@ -19,6 +19,9 @@ from urllib.parse import quote
 
 from actors.console.port import DeadLetterError, WatchLostError
 from actors.gateway.erasure import UnknownSessionError
+from actors.gateway.platform_control import PlatformControlError
+from actors.gateway.sending import SendRefusedError
+from messages.access import AccessAnswered, AccessAsked
 from messages.dead_letters import DeadLetter
 from messages.gateway import (
     Acceptance,
@@ -38,7 +41,9 @@ from messages.gateway import (
 from messages.history import SessionErased
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
 from messages.model import ModelRef
+from messages.platforms import PlatformState, PlatformWish
 from messages.search import SearchAsked, SearchFound
+from messages.sending import SendAsked, SendEnded
 from store.query import Answer
 from store.search_text import understand
 from store.store import QueryError
@@ -192,6 +197,14 @@ class FakeDesk:
         self.searches: list[SearchAsked] = []
         self.finds = SearchFound(hits=(), total=0)
         self.letters: dict[int, DeadLetter] = {}
+        self.wishes: list[AccessAsked] = []
+        self.grants = AccessAnswered(done=True, text="It is so.")
+        self.sent: list[SendAsked] = []
+        self.platform_states: dict[str, PlatformState] = {}
+        self.platform_wishes: list[tuple[str, str, str]] = []
+        self.sends_end = SendEnded(delivery_id=DeliveryId("send-1"), state="posted", receipt="post-1")
+        self.will_not_send = ""
+        """Why the next orders are refused."""
         self._scripts: deque[Script] = deque()
         self._refusals: deque[str] = deque()
         self._ready = True
@@ -306,6 +319,27 @@ class FakeDesk:
             return self._receipt(message, key, Acceptance.QUEUED)
         self._begin(talk, message)
         return self._receipt(message, key, Acceptance.ACCEPTED)
+
+    def platforms(self) -> tuple[PlatformState, ...]:
+        return tuple(self.platform_states.values())
+
+    async def control_platform(self, name: str, wish: PlatformWish, *, by: str) -> PlatformState:
+        if name not in self.platform_states:
+            raise PlatformControlError(f"There is no platform {name!r} in the settings. There are: none.")
+        self.platform_wishes.append((name, wish, by))
+        state = "paused" if wish == "pause" else "waiting"
+        self.platform_states[name] = PlatformState(name=name, state=state)
+        return self.platform_states[name]
+
+    async def send(self, asked: SendAsked) -> SendEnded:
+        self.sent.append(asked)
+        if self.will_not_send:
+            raise SendRefusedError(self.will_not_send)
+        return self.sends_end
+
+    async def access(self, asked: AccessAsked) -> AccessAnswered:
+        self.wishes.append(asked)
+        return self.grants
 
     def key_of(self, origin: Origin) -> SessionKey:
         if not (origin.chat or origin.user):

@@ -118,6 +118,9 @@ class PostOffice:
         self.counted: list[str] = []
         self.reachable = True
         self.makes: type[FakeEdge] = FakeEdge
+        self.platform_links: dict[str, Any] = {}
+        """What else the platform's actor is given."""
+        self.heard: list[MessageReceived] = []
         self.edge: FakeEdge
 
     async def start(self) -> None:
@@ -173,9 +176,11 @@ class PostOffice:
             chance=lambda: 0.999,
             on_incident=lambda *incident: self.incidents.append(incident),
             on_state=self.states.append,
+            **self.platform_links,
         )
 
-    def _new_edge(self) -> FakeEdge:
+    def _new_edge(self, trouble: Callable[[str], None]) -> FakeEdge:
+        self.tell_trouble = trouble
         if not self.reachable:
             return Unreachable(self.chats)
         self.edge = self.makes(self.chats)
@@ -183,6 +188,7 @@ class PostOffice:
 
     async def _hear(self, message: EdgeHeard) -> Receipt:
         assert isinstance(message, MessageReceived)
+        self.heard.append(message)
         return Receipt(message_id=message.message_id, session_key=None, acceptance=Acceptance.ACCEPTED)
 
     async def crash(self) -> None:

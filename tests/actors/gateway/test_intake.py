@@ -64,7 +64,7 @@ def _a_life(intake: Intake, names: list[str], done: set[str], given_up: list[str
         else:
             done.add(name)
         intake.done(key_for(name), MessageId(name))
-        for released in intake.released():
+        for _, released in intake.released():
             began.append(released.message_id)
             deaths[began[-1]] = intake.begin(key_for(began[-1]), released.message_id)
     return 0
@@ -88,12 +88,12 @@ def test_a_suspect_waits_for_the_one_before_it_and_its_session_waits_with_it(tmp
     assert not second.waiting
     second.begin(key_for("a"), MessageId("a"))
     second.done(key_for("a"), MessageId("a"))
-    assert [m.message_id for m in second.released()] == ["b", "b2"]
+    assert [m.message_id for _, m in second.released()] == ["b", "b2"]
     assert second.may_begin(key_for("b"), heard("b")), "another copy of the one that is being taken"
     assert second.released() == ()
     second.begin(key_for("b"), MessageId("b"))
     second.done(key_for("b"), MessageId("b"))
-    assert [m.message_id for m in second.released()] == ["b3", "b4"]
+    assert [m.message_id for _, m in second.released()] == ["b3", "b4"]
 
 
 def test_a_stop_in_good_order_blames_nobody(tmp_path: Path) -> None:

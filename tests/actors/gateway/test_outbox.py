@@ -359,11 +359,11 @@ async def test_what_is_owed_while_the_platform_is_away_goes_out_when_it_is_back(
     assert it.kinds() == ["delivery_taken"] * 5
     await it.passes(600)
     assert it.states[-1].startswith("degraded")
-    assert [what for what, _ in it.incidents] == ["degraded"]
+    assert [what for what, _ in it.incidents] == ["fell", "degraded"]
     it.reachable = True
     await it.passes(61)
     assert it.chats.texts() == [f"t{n}" for n in range(5)]
-    assert [what for what, _ in it.incidents] == ["degraded", "recovered"]
+    assert [what for what, _ in it.incidents] == ["fell", "degraded", "rose"]
     await it.crash()
 
 
