@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from actors.gateway.aliases import Aliases
 from actors.gateway.commands import parse
 from actors.gateway.gating import Gate
 from actors.gateway.intake import MOST_DEATHS, Intake
@@ -17,7 +18,14 @@ from actors.session import words
 from actors.session.directory import BUSY, Route
 from messages.access import ClaimTried, StrangerKnocked, WishSpoken
 from messages.base import Lane, Message
-from messages.gateway import Acceptance, MessageDeleted, MessageEdited, MessageReceived, Receipt
+from messages.gateway import (
+    Acceptance,
+    MessageDeleted,
+    MessageEdited,
+    MessageReceived,
+    Receipt,
+    Surroundings,
+)
 from messages.ids import SessionKey
 from messages.session import HandlingFailed
 
@@ -36,6 +44,17 @@ class Arrived(Message):
     bounded = True
     key: SessionKey
     heard: MessageReceived
+
+
+NOTHING_SAID: dict[str, object] = {
+    "text": "",
+    "attachments": (),
+    "context": (),
+    "quote": None,
+    "overheard": (),
+    "surroundings": Surroundings(),
+}
+"""All of a message that somebody else chose."""
 
 
 class ChangeArrived(Message):
@@ -71,12 +90,14 @@ class FrontDesk(LoopActor):
         links: DeskLinks,
         *,
         intake: Intake | None = None,
+        aliases: Aliases | None = None,
         on_crash: Callable[[Crashed], None] | None = None,
     ) -> None:
         super().__init__(system, name="front desk", on_crash=on_crash)
         self._intake = intake
         self._knowledge = knowledge
         self._redactor = redactor
+        self._aliases = aliases or Aliases()
         self._gate = gate
         self._links = links
 
@@ -157,7 +178,7 @@ class FrontDesk(LoopActor):
             case 0:
                 failed = HandlingFailed(heard=self._masked(heard), error=error, at=heard.at)
             case 1:
-                bare = heard.model_copy(update={"text": "", "attachments": (), "context": ()})
+                bare = heard.model_copy(update=NOTHING_SAID)
                 failed = HandlingFailed(heard=bare, error=error, at=heard.at)
             case _:
                 self._answer(key, heard, Acceptance.REFUSED, error)
@@ -173,7 +194,7 @@ class FrontDesk(LoopActor):
             said = self._redactor.clean(heard.quote.text)
             if said != heard.quote.text:
                 changes["quote"] = heard.quote.model_copy(update={"text": said})
-        return heard.model_copy(update=changes) if changes else heard
+        return self._aliases.given(heard.model_copy(update=changes) if changes else heard)
 
 
 def _is_stop(heard: MessageReceived) -> bool:

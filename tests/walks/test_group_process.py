@@ -129,7 +129,7 @@ async def test_figures_titles_and_earlier_conversations_are_had_in_the_chat(tmp_
         asked = str(server.requests[-1].body)
         assert "about cats" in asked
         assert "about dogs" not in asked
-        assert '[from "Ann" id ann]' in str(server.requests[-1].body["messages"][-1]["content"]).replace(
+        assert '[from "Ann" id u-' in str(server.requests[-1].body["messages"][-1]["content"]).replace(
             "\\", ""
         )
         code, out, err = await callboard(program.home, "sessions", "list", "--json")
