@@ -1,6 +1,7 @@
 """What the outside says to the front desk, and what the front desk answers."""
 
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -9,7 +10,6 @@ from messages.base import Instant, Message, Text, clean_text
 from messages.blocks import FileBlock, ImageBlock, UserBlock
 from messages.ids import CallId, DeliveryId, MessageId, SessionKey
 from messages.model import ModelRef, Usage
-
 
 HeardId = Annotated[MessageId, BeforeValidator(clean_text)]
 """A message's id as a platform gave it: text like all that comes from outside, and so always storable."""
@@ -213,6 +213,16 @@ class Part(Message):
     buttons: tuple[Button, ...] = ()
     """Below the text. A platform without buttons shows the commands instead."""
     file: FileBlock | ImageBlock | None = None
+
+
+def text_of(parts: tuple[Part, ...]) -> str:
+    """Return a reply as text: its parts, with an empty line between them, and the names of its files."""
+    texts = (part.text if part.file is None else f"{part.text}\n[file: {_name(part.file)}]" for part in parts)
+    return "\n\n".join(text.strip("\n") for text in texts if text.strip())
+
+
+def _name(file: FileBlock | ImageBlock) -> str:
+    return file.name if isinstance(file, FileBlock) else PurePath(file.path).name
 
 
 class Say(Message):

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Literal
 
 from messages.base import Instant, Lane, Message, Text
-from messages.blocks import ToolStatus
+from messages.blocks import FileBlock, ToolStatus
 from messages.gateway import Origin
 from messages.ids import CallId, SessionKey, Turn
 
@@ -83,5 +83,7 @@ class ToolFinished(Message):
     status: ToolStatus
     text: Text
     kept_in: str | None = None
+    files: tuple[FileBlock, ...] = ()
+    """What goes with the answer of the turn, kept where nothing changes it."""
     began_at: Instant
     at: Instant

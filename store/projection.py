@@ -11,7 +11,7 @@ from datetime import datetime
 from actors.session import facts as f
 from messages import system
 from messages.base import Message
-from messages.gateway import Origin
+from messages.gateway import Origin, text_of
 from messages.ids import StreamId
 
 Row = tuple[object, ...]
@@ -97,7 +97,7 @@ def _said(number: int, key: str, fact: f.ReplyOwed) -> Row:
         fact.reply_to,
         None,
         None,
-        "\n\n".join(part.text for part in fact.parts),
+        text_of(fact.parts),
         0,
         *_origin(fact.origin),
         *model,

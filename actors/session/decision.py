@@ -179,7 +179,7 @@ class Draft:
                 session_id=self.session_id,
                 origin=run.origin,
                 turn=run.turn,
-                parts=(Part(text=self._marked(text, run.origin)),),
+                parts=(Part(text=self._marked(text, run.origin)), *(Part(file=each) for each in run.files)),
                 answers=run.message_ids,
                 reply_to=run.message_ids[0] if run.message_ids else None,
                 model=model,

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from messages.base import Instant, Message, Text
-from messages.blocks import AssistantBlock, Entry, ToolStatus, UserBlock
+from messages.blocks import AssistantBlock, Entry, FileBlock, ToolStatus, UserBlock
 from messages.gateway import Author, MessageReceived, Origin, Overheard, Part, Quote, Said, Surroundings
 from messages.ids import CallId, DeliveryId, MessageId, SessionId, SessionKey, Turn
 from messages.model import Failure, ModelRef, StopReason, Usage
@@ -215,6 +215,8 @@ class ToolCallEnded(Fact):
     status: ToolStatus
     text: Text
     kept_in: str | None = None
+    files: tuple[FileBlock, ...] = ()
+    """What goes with the turn's answer."""
     began_at: Instant
     at: Instant
 

@@ -365,6 +365,7 @@ def tool_ended(state: Session, ended: ToolFinished, rules: Rules) -> Decision:
             status=ended.status,
             text=ended.text,
             kept_in=ended.kept_in,
+            files=ended.files,
             began_at=call.began_at or ended.began_at,
             at=ended.at,
         )

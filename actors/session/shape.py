@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from actors.session import facts as f
-from messages.blocks import Entry, ToolResultBlock, UserEntry
+from messages.blocks import Entry, FileBlock, ToolResultBlock, UserEntry
 from messages.gateway import Origin, Surroundings
 from messages.ids import MessageId, SessionId, SessionKey, Turn
 from messages.model import ModelRef
@@ -74,6 +74,8 @@ class Running:
     calls: tuple[Call, ...] = ()
     """The tool calls of the last answer while they are not all done."""
     tools_called: int = 0
+    files: tuple[FileBlock, ...] = ()
+    """What its tools gave to go with the answer."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     nudges: tuple[str, ...] = ()

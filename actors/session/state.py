@@ -348,6 +348,8 @@ def _call_ended(state: Session, fact: f.ToolCallEnded) -> Session:
         _decided(state, fact.turn, fact.call_id, "dropped"), last_at=_later(state.last_at, fact.at)
     )
     state = _in_call(state, fact.turn, fact.call_id, lambda call: replace(call, phase="done", result=result))
+    if fact.files:
+        state = _in_run(state, fact.turn, lambda run: replace(run, files=(*run.files, *fact.files)))
     run = state.running
     if run is None or not run.calls or any(call.phase != "done" for call in run.calls):
         return state

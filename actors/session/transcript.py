@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from actors.session import facts as f
 from messages.blocks import TextBlock
-from messages.gateway import TranscriptEntry
+from messages.gateway import TranscriptEntry, text_of
 from store.journal import Recorded
 
 LONGEST_RESULT = 4000
@@ -73,7 +73,7 @@ def line_of(recorded: Recorded) -> TranscriptEntry | None:  # one arm a fact tha
             return TranscriptEntry(
                 seq=seq,
                 role="notice" if fact.notice else "assistant",
-                text="\n\n".join(part.text for part in fact.parts),
+                text=text_of(fact.parts),
                 at=fact.at,
                 turn=fact.turn,
                 delivery_id=fact.delivery_id,

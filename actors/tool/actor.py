@@ -20,7 +20,7 @@ import contextlib
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -36,7 +36,7 @@ from actors.tool.spec import ToolSpec
 from actors.tool.worker import Watch, Workers, in_process
 from actors.tool.workspace import OutsideWorkspaceError
 from messages.base import Instant, Lane, Message, Text
-from messages.blocks import ToolStatus
+from messages.blocks import FileBlock, ToolStatus
 from messages.gateway import ToolProgressed
 from messages.ids import CallId, SessionKey, Turn
 from messages.tool import CancelTools, PreparedCall, RunTool, ToolContext, ToolFinished
@@ -60,6 +60,7 @@ class WorkEnded(Message):
     text: Text = ""
     status: ToolStatus = ToolStatus.OK
     kept_in: str | None = None
+    files: tuple[FileBlock, ...] = ()
 
 
 class TimeIsUp(Message):
@@ -133,7 +134,7 @@ class ToolActor(LoopActor):
         try:
             output = await self._call()
             kept_in = None if output.kept_in is None else str(output.kept_in)
-            ended = WorkEnded(text=output.text, status=output.status, kept_in=kept_in)
+            ended = WorkEnded(text=output.text, status=output.status, kept_in=kept_in, files=output.files)
         except (ToolError, OutsideWorkspaceError) as error:
             ended = WorkEnded(text=str(error), status=ToolStatus.ERROR)
         except (Exception, SystemExit) as error:  # the edge of a tool: its failure is its result
@@ -158,7 +159,7 @@ class ToolActor(LoopActor):
             await self._close_call(self._so_far())
             return
         kept_in = None if ended.kept_in is None else Path(ended.kept_in)
-        await self._close_call(ToolOutput(ended.text, ended.status, kept_in))
+        await self._close_call(ToolOutput(ended.text, ended.status, kept_in, ended.files))
 
     def _give_up(self, status: ToolStatus) -> None:
         if self._ending is not None or self._reported:
@@ -185,7 +186,8 @@ class ToolActor(LoopActor):
         self._reported = True
         run = self._job.run
         if len(output.text) * 4 > run.result_bytes:
-            output = await asyncio.to_thread(fit, output, run.result_bytes, run.keep_at)
+            cut = await asyncio.to_thread(fit, output, run.result_bytes, run.keep_at)
+            output = replace(cut, files=output.files)
         self._job.report(
             ToolFinished(
                 turn=run.context.turn,
@@ -193,6 +195,7 @@ class ToolActor(LoopActor):
                 status=output.status,
                 text=output.text,
                 kept_in=None if output.kept_in is None else str(output.kept_in),
+                files=output.files,
                 began_at=self._began_at,
                 at=self.clock.now(),
             )

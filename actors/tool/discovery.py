@@ -18,7 +18,7 @@ from actors.tool.spec import ToolSpec, spec_of
 log = structlog.get_logger(__name__)
 
 GROUP = "callboard.tools"
-_BUILTIN = ("clock", "files", "search", "terminal", "web")
+_BUILTIN = ("clock", "files", "search", "sending", "terminal", "web")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from actors.clock import Clock
 from actors.tool.workspace import Workspace
-from messages.blocks import ToolStatus
+from messages.blocks import FileBlock, ToolStatus
 from messages.settings import ToolSettings
 from messages.tool import ToolContext
 
@@ -31,6 +31,8 @@ class ToolOutput:
     status: ToolStatus = ToolStatus.OK
     kept_in: Path | None = None
     """The file with the whole result, when the tool kept it itself."""
+    files: tuple[FileBlock, ...] = ()
+    """What goes with the answer; in the shelf of the session, see `ToolRun.shelf`."""
 
 
 def as_output(result: Any) -> ToolOutput:
