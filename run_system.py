@@ -20,6 +20,7 @@ import typer
 
 if TYPE_CHECKING:
     from actors.console.cli.invocation import Invocation
+    from messages.access import AnyWish
 
 VERSION = "0.1.0"
 
@@ -59,6 +60,14 @@ letters_app = typer.Typer(
     help="Messages that were given up: look, hand in again, drop.", no_args_is_help=True
 )
 app.add_typer(letters_app, name="dead-letters")
+platform_app = typer.Typer(help="Connect chat platforms, and see how they do.", no_args_is_help=True)
+app.add_typer(platform_app, name="platform")
+access_app = typer.Typer(help="Who may talk to Callboard, and where; changed live.", no_args_is_help=True)
+app.add_typer(access_app, name="access")
+Account = Annotated[str, typer.Argument(metavar="PLATFORM", help="platform, or platform/account.")]
+AnyAccount = Annotated[
+    str, typer.Argument(metavar="PLATFORM", help="platform, or platform/account; nothing: all.")
+]
 LetterNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="As `dead-letters list` shows it.")]
 
 
@@ -297,6 +306,250 @@ def dead_letters_drop(number: LetterNumber, home: Home = None, config: Config = 
     _finish(home, config, lambda given: decide_letter(given, number, "drop"))
 
 
+@platform_app.command(
+    "add",
+    epilog=(
+        "Examples:  callboard platform add   lists what there is.   callboard platform add discord   asks and connects.   "
+        "callboard platform add telegram --token-stdin --yes < token.txt   asks nothing."
+    ),
+)
+def platform_add(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="discord, slack …; NAME/ACCOUNT for a second account; nothing lists all."),
+    ] = None,
+    home: Home = None,
+    config: Config = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Answers a question beforehand."),
+    ] = None,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="Read the first secret that is asked for from the input.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take the defaults.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try the account before it is kept.")
+    ] = True,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give an account that is set other options.")
+    ] = False,
+) -> None:
+    """Connect a chat platform: what to do there, what is needed of it, a check, and how you become its owner."""
+    from actors.console.cli.platform_add import Adding, add_platform
+
+    adding = Adding(name, tuple(options or ()), token_stdin, yes, check, replace)
+    _finish(home, config, lambda invocation: add_platform(invocation, adding))
+
+
+@platform_app.command("list", epilog="Example:  callboard platform list --json")
+def platform_list(home: Home = None, config: Config = None, as_json: AsJson = False) -> None:
+    """List the accounts that the settings name, and how their connections do."""
+    from actors.console.cli.platform_control import list_platforms
+
+    _finish(home, config, lambda invocation: list_platforms(invocation, as_json=as_json))
+
+
+@platform_app.command("restart", epilog="Example:  callboard platform restart discord")
+def platform_restart(name: Account, home: Home = None, config: Config = None) -> None:
+    """End a connection and make it anew, at once; others go on."""
+    from actors.console.cli.platform_control import control_platform
+
+    _finish(home, config, lambda invocation: control_platform(invocation, name, "restart"))
+
+
+@platform_app.command("pause", epilog="Example:  callboard platform pause telegram/second")
+def platform_pause(name: Account, home: Home = None, config: Config = None) -> None:
+    """Disconnect, and stay so, also after a restart; what is to be said there waits."""
+    from actors.console.cli.platform_control import control_platform
+
+    _finish(home, config, lambda invocation: control_platform(invocation, name, "pause"))
+
+
+@platform_app.command("resume", epilog="Example:  callboard platform resume discord")
+def platform_resume(name: Account, home: Home = None, config: Config = None) -> None:
+    """Connect what was paused."""
+    from actors.console.cli.platform_control import control_platform
+
+    _finish(home, config, lambda invocation: control_platform(invocation, name, "resume"))
+
+
+@app.command(
+    epilog=(
+        "Examples:  callboard send discord:1234 'The backup is done'   "
+        "date | callboard send telegram -   callboard send slack:C1:1700.01 'Look' --file plot.png   "
+        "Exit code 1 says that it was not delivered."
+    )
+)
+def send(
+    target: Annotated[str, typer.Argument(help="platform, platform:chat or platform:chat:thread.")],
+    text: Annotated[str, typer.Argument(help="What to say, in Markdown; - reads it from the input.")] = "",
+    home: Home = None,
+    config: Config = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Send this file, with the text.")] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=1, max=600, help="Seconds to wait for the receipt.")
+    ] = 60.0,
+) -> None:
+    """Say something in a chat, through the running process or without one; wait until the platform took it."""
+    from actors.console.cli.send import Sending
+    from actors.console.cli.send import send as send_it
+
+    words = sys.stdin.read() if text == "-" else text
+    if not words.strip() and file is None:
+        _fail(2, "There is nothing to say.", "Give a text, pipe one in (-), or name a file with --file.")
+    sending = Sending(target, words, file.expanduser().absolute() if file else None, wait)
+    _finish(home, config, lambda invocation: send_it(invocation, sending))
+
+
+@access_app.command("list", epilog="Example:  callboard access list discord")
+def access_list(
+    account: AnyAccount = "", home: Home = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """List people, chats and servers, what holds for each, and whether it comes from the settings."""
+    from actors.console.cli.access import show_access
+
+    _finish(home, config, lambda given: show_access(given, account, as_json=as_json))
+
+
+@access_app.command(
+    "allow",
+    epilog="Examples:  callboard access allow discord 8031   callboard access allow telegram --chat=-1001",
+)
+def access_allow(
+    account: Account,
+    user: Annotated[str | None, typer.Argument(help="A person's id on the platform.")] = None,
+    home: Home = None,
+    config: Config = None,
+    chat: Annotated[str | None, typer.Option(metavar="ID", help="All in this chat, or CHAT:THREAD.")] = None,
+    server: Annotated[str | None, typer.Option(metavar="ID", help="All in this server.")] = None,
+) -> None:
+    """Let a person talk to Callboard, or all in a chat or server."""
+    from messages.access import AllowPlace, AllowUser
+
+    _one_of(user, chat, server)
+    if user:
+        _access(home, config, AllowUser(account=account, user=user))
+    elif chat:
+        _access(home, config, AllowPlace(account=account, what="chat", place=chat))
+    else:
+        _access(home, config, AllowPlace(account=account, what="server", place=server or ""))
+
+
+@access_app.command("revoke", epilog="Example:  callboard access revoke discord 8031 --block")
+def access_revoke(
+    account: Account,
+    user: Annotated[str | None, typer.Argument(help="A person's id on the platform.")] = None,
+    home: Home = None,
+    config: Config = None,
+    chat: Annotated[str | None, typer.Option(metavar="ID", help="This chat, or CHAT:THREAD.")] = None,
+    server: Annotated[str | None, typer.Option(metavar="ID", help="This server.")] = None,
+    block: Annotated[bool, typer.Option("--block", help="The person is never heard anywhere.")] = False,
+) -> None:
+    """Take a permission back."""
+    from messages.access import RevokePlace, RevokeUser
+
+    _one_of(user, chat, server)
+    if user:
+        _access(home, config, RevokeUser(account=account, user=user, block=block))
+    elif chat:
+        _access(home, config, RevokePlace(account=account, what="chat", place=chat))
+    else:
+        _access(home, config, RevokePlace(account=account, what="server", place=server or ""))
+
+
+@access_app.command("role", epilog="Example:  callboard access role discord 8031 admin")
+def access_role(
+    account: Account,
+    user: Annotated[str, typer.Argument(help="A person's id on the platform.")],
+    role: Annotated[Literal["user", "admin", "owner"], typer.Argument(help="What they are to be.")],
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Give a person another role. Admins change access and settings of chats, and approve."""
+    from messages.access import AllowUser
+    from messages.gateway import Role
+
+    _access(home, config, AllowUser(account=account, user=user, role=Role(role)))
+
+
+@access_app.command("chat", epilog="Example:  callboard access chat discord 1234 free")
+def access_chat(
+    account: Account,
+    chat: Annotated[str, typer.Argument(help="A chat's id, or CHAT:THREAD.")],
+    value: Annotated[
+        Literal["free", "quiet", "shared", "per_user", "default"],
+        typer.Argument(
+            help="free: answer everything; quiet: only what is addressed; shared, per_user: whose conversation."
+        ),
+    ],
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Choose how Callboard behaves in a chat."""
+    from messages.access import ChooseForChat
+
+    _access(home, config, ChooseForChat(account=account, place=chat, value=value))
+
+
+@access_app.command("home", epilog="Example:  callboard access home discord 1234")
+def access_home(
+    account: Account,
+    chat: Annotated[
+        str, typer.Argument(help="A chat's id, or CHAT:THREAD; nothing: as the settings say.")
+    ] = "",
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Choose the chat for what answers nobody: reports of jobs, notices."""
+    from messages.access import ChooseHome
+
+    _access(home, config, ChooseHome(account=account, place=chat))
+
+
+@access_app.command("pending", epilog="Example:  callboard access pending")
+def access_pending(
+    account: AnyAccount = "", home: Home = None, config: Config = None, as_json: AsJson = False
+) -> None:
+    """List the strangers who were given a pairing code."""
+    from actors.console.cli.access import show_pending
+
+    _finish(home, config, lambda given: show_pending(given, account, as_json=as_json))
+
+
+@access_app.command("approve", epilog="Example:  callboard access approve ABCD-EFGH")
+def access_approve(
+    code: Annotated[str, typer.Argument(help="The code that the stranger was given.")],
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Let in the stranger who was given this code."""
+    from messages.access import ApprovePairing
+
+    _access(home, config, ApprovePairing(code=code))
+
+
+@access_app.command(
+    "claim", epilog="Example:  callboard access claim discord   then write the code to the bot."
+)
+def access_claim(account: AnyAccount = "", home: Home = None, config: Config = None) -> None:
+    """Print a one-time code; who writes it to Callboard in a direct message is its owner there."""
+    from messages.access import MakeClaim
+
+    _access(home, config, MakeClaim(account=account))
+
+
+def _access(home: Path | None, config: Path | None, wish: "AnyWish") -> None:
+    from actors.console.cli.access import change
+
+    _finish(home, config, lambda given: change(given, wish))
+
+
+def _one_of(*named: str | None) -> None:
+    if sum(bool(each) for each in named) != 1:
+        _fail(2, "Name one of: a person, --chat, --server.")
+
+
 @sessions_app.command("delete", epilog="Example:  callboard sessions delete work --yes")
 def sessions_delete(
     keys: Annotated[list[str], typer.Argument(help="Keys, session ids, or names of chats.")],
@@ -495,6 +748,7 @@ def config_path(home: Home = None, config: Config = None) -> None:
 
 def _invocation(home: Path | None, config: Path | None) -> "Invocation":
     from actors.console.cli.invocation import Invocation
+    from actors.env_file import FILE, read_env
 
     env = dict(os.environ)
     named = home or _Given.home or (Path(env["CALLBOARD_HOME"]) if env.get("CALLBOARD_HOME") else None)
@@ -503,9 +757,10 @@ def _invocation(home: Path | None, config: Path | None) -> "Invocation":
 
         named = user_data_path("callboard")
     file = config or _Given.config
+    folder = named.expanduser().absolute()
     return Invocation(
-        home=named.expanduser().absolute(),
-        env=env,
+        home=folder,
+        env={**read_env(folder / FILE), **env},
         version=VERSION,
         config=file.expanduser().absolute() if file else None,
         forget=_forget,

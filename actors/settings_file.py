@@ -457,6 +457,11 @@ def _secrets(value: object, where: Where) -> Iterator[tuple[Where, str]]:
             return
 
 
+def secrets_of(settings: BaseModel) -> tuple[str, ...]:
+    """Return every secret that is set."""
+    return tuple(secret for _, secret in secrets_in(settings))
+
+
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(?:$|_)|_PAT$|_DSN$",
     re.IGNORECASE,

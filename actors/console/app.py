@@ -6,15 +6,18 @@ import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from actors.console.access_api import AccessApi
 from actors.console.api import Api, Surroundings
 from actors.console.dead_letters_api import DeadLettersApi
 from actors.console.openai_api import OpenAiApi
 from actors.console.pages import Pages
+from actors.console.platform_api import PlatformApi
 from actors.console.query_api import QueryApi
 from actors.console.search_api import SearchApi
+from actors.console.send_api import SendApi
 from actors.console.store_api import StoreApi
 from actors.console.wire import ApiError, ClientGoneError
 from store.journal import JournalError
@@ -29,10 +32,13 @@ def build_app(around: Surroundings) -> Starlette:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        if not around.desk.ready() or around.open_requests.closing:
-            return PlainTextResponse("not ready\n", 503)
-        problem = around.desk.problem()
-        return PlainTextResponse(f"not ready: {problem}\n" if problem else "ready\n", 503 if problem else 200)
+        """Whether messages are taken. A platform that is down takes nothing from the others: it is only told."""
+        taking = around.desk.ready() and not around.open_requests.closing
+        problem = around.desk.problem() if taking else "starting or stopping"
+        # Anybody may ask: why a platform is down is for those who know the token.
+        platforms = {each.name: each.state.partition(":")[0] for each in around.desk.platforms()}
+        content = {"ready": not problem, "problem": problem, "platforms": platforms}
+        return JSONResponse(content, 503 if problem else 200)
 
     async def metrics(_: Request) -> Response:
         return Response(around.desk.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -44,6 +50,9 @@ def build_app(around: Surroundings) -> Starlette:
         *StoreApi(around).routes(),
         *SearchApi(around).routes(),
         *DeadLettersApi(around.desk).routes(),
+        *AccessApi(around.desk).routes(),
+        *SendApi(around).routes(),
+        *PlatformApi(around.desk).routes(),
         *Pages(around.access).routes(),
         Route("/healthz", healthz),
         Route("/readyz", readyz),

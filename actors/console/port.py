@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
+from messages.access import AccessAnswered, AccessAsked
 from messages.dead_letters import DeadLetter
 from messages.gateway import (
     LiveEvent,
@@ -18,7 +19,9 @@ from messages.gateway import (
 from messages.history import SessionErased
 from messages.ids import CallId, SessionKey
 from messages.model import ModelRef
+from messages.platforms import PlatformState, PlatformWish
 from messages.search import SearchAsked, SearchFound
+from messages.sending import SendAsked, SendEnded
 from store.query import Answer
 
 
@@ -59,6 +62,14 @@ class Desk(Protocol):
 
     async def speak(self, message: MessageReceived) -> Receipt:
         """Hand in a message or a command; return when it is durable, or refused."""
+        ...
+
+    async def send(self, asked: SendAsked) -> SendEnded:
+        """Say something in a chat, in nobody's conversation. Raises SendRefusedError and OSError."""
+        ...
+
+    async def access(self, asked: AccessAsked) -> AccessAnswered:
+        """Change who may talk to us, or say who may."""
         ...
 
     def key_of(self, origin: Origin) -> SessionKey:
@@ -118,6 +129,14 @@ class Desk(Protocol):
 
     async def drop_dead_letter(self, number: int, *, by: str) -> DeadLetter:
         """Note that nothing more will be done about it. Raises DeadLetterError."""
+        ...
+
+    def platforms(self) -> tuple[PlatformState, ...]:
+        """Say how the accounts on chat platforms are doing that the settings name."""
+        ...
+
+    async def control_platform(self, name: str, wish: PlatformWish, *, by: str) -> PlatformState:
+        """Restart, pause or resume one. Raises PlatformControlError."""
         ...
 
     def ready(self) -> bool:

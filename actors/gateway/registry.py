@@ -22,6 +22,7 @@ from actors.gateway import platforms
 from actors.gateway.chunks import SMALLEST_LIMIT, Unit
 from actors.gateway.edge import Edge, EdgeContext
 from messages.delivery import Post
+from messages.gateway import Origin
 from messages.settings import PlatformSettings, UnknownOutcome
 
 GROUP = "callboard.platforms"
@@ -66,6 +67,10 @@ class Capabilities:
     """What we posted can be looked up."""
     splits_itself: bool = False
     """Texts of any length may be handed over."""
+    says_refusals: bool = False
+    """The edge itself tells people why something was not taken (`Receipt.why`); else it is posted in the chat."""
+    says_refusals_natively: bool = False
+    """It does so for buttons and native commands alone."""
     unknown_outcome: UnknownOutcome = "send_again"
     """What suits the platform where neither a key nor the history can tell."""
 
@@ -88,6 +93,8 @@ class Question:
     """The environment's variable that holds it; for secrets. It is written as ${NAME} into the settings."""
     optional: bool = False
     default: str = ""
+    made: bool = False
+    """A secret between us and somebody else: made at random when nothing is entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,12 @@ class PlatformEntry:
     """What `callboard platform add` asks for."""
     first_steps: str = ""
     """What to do on the platform before its first question can be answered; Markdown, a few lines."""
+    checks_speakers: bool = False
+    """Whether only who knows a secret is heard at all: then everybody who is heard may talk to us, unless
+    the account's `access` names people or places."""
+    target_of: Callable[[Any, Origin], str] | None = None
+    """From the configuration and where a message came from to where its answers go, as a target; `origin`
+    when they go back there."""
     examine: Check | None = None
     """For `callboard doctor` and `callboard platform add`."""
 

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from actors.console.cli import doctor
+from actors.console.cli.config import check_config
 from actors.console.cli.doctor import examine
 from actors.console.cli.invocation import ExitCode
 from messages.settings import Settings
-from tests.cli.house import printed, running, typed
+from tests.cli.house import noted, printed, running, typed
 from tests.fakes.desk import FakeDesk
 
 CONFIGURED = "model: {provider: mine, name: big-1}\nproviders: {mine: {base_url: 'http://127.0.0.1:9/v1'}}\n"
@@ -108,3 +109,45 @@ def test_a_secret_in_the_file_is_a_warning(tmp_path: Path) -> None:
     findings = list(doctor.check_settings(call, call.read_settings()))
     assert [finding.verdict for finding in findings] == ["ok", "warn"]
     assert "a-secret" not in str(findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        ("{address: '127.0.0.1:7700', secret: a-secret-of-some-length}", ExitCode.OK, "is valid"),
+        (
+            "{address: '127.0.0.1:7700', secret: short}",
+            ExitCode.USAGE,
+            "options of the platform 'bridge' are wrong",
+        ),
+    ],
+)
+async def test_a_check_of_the_settings_looks_into_the_platforms_options(
+    tmp_path: Path, options: str, code: ExitCode, words: str
+) -> None:
+    (tmp_path / "callboard.yaml").write_text(f"platforms: {{bridge: {{options: {options}}}}}\n")
+    call = typed(tmp_path, FakeDesk())
+    assert await check_config(call) == code
+    assert words in printed(call) + noted(call)
+
+
+def test_secrets_that_others_can_read_are_a_warning(tmp_path: Path) -> None:
+    call = typed(tmp_path, FakeDesk())
+    (tmp_path / "callboard.yaml").write_text("{}\n")
+    (tmp_path / "callboard.env").write_text("A_TOKEN=x\n")
+    (tmp_path / "callboard.env").chmod(0o644)
+    findings = list(doctor.check_settings(call, call.read_settings()))
+    assert [finding.verdict for finding in findings] == ["ok", "warn"]
+    assert "chmod 600" in findings[1].remedy
+
+
+async def test_each_account_is_examined_and_what_is_wrong_is_a_failure(tmp_path: Path) -> None:
+    route = "{secret: a-secret-of-some-length, answer_url: 'http://127.0.0.1:9/'}"
+    options = f"{{listen: '127.0.0.1:0', routes: {{main: {route}}}}}"
+    (tmp_path / "callboard.yaml").write_text(f"{CONFIGURED}platforms: {{webhook: {{options: {options}}}}}\n")
+    call = typed(tmp_path, FakeDesk())
+    assert await examine(call, ask=False) == ExitCode.FAILED
+    text = printed(call)
+    assert "ok    platform webhook: can be connected." in text
+    assert "fail  platform webhook: route main at /hooks/main, hmac-sha256: its answer_url takes no" in text
+    assert "a-secret-of" not in text

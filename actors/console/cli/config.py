@@ -7,6 +7,7 @@ import yaml
 from pydantic import BaseModel, SecretStr
 
 from actors.console.cli.invocation import ExitCode, Invocation
+from actors.console.cli.printable import printable
 from actors.redaction import mask
 from messages.settings import Settings
 
@@ -26,12 +27,35 @@ async def check_config(invocation: Invocation) -> int:
     if loaded.path is None:
         invocation.out(f"There is no {invocation.settings_path}; the defaults hold, which is valid.")
         return ExitCode.OK
+    wrong = _wrong_platforms(invocation, loaded.settings)
+    for line in wrong:
+        invocation.note(printable(line))
+    if wrong:
+        return ExitCode.USAGE
     invocation.out(f"{loaded.path} is valid.")
     for where in loaded.literal_secrets:
         invocation.note(
             f"Warning: {where} holds a secret itself. Write ${{NAME}} and set NAME in the environment."
         )
     return ExitCode.OK
+
+
+def _wrong_platforms(invocation: Invocation, settings: Settings) -> list[str]:
+    """Say what is wrong with the options of the platforms that are set, or keeps them from being used here."""
+    if not settings.platforms:
+        return []
+    # Only those that are set are imported.
+    from actors.gateway.registry import PlatformUnavailableError, Registry  # noqa: PLC0415
+    from actors.gateway.targets import platform_and_account  # noqa: PLC0415
+
+    registry, wrong = Registry.discover(), []
+    for name, each in settings.platforms.items():
+        try:
+            if each.enabled:
+                registry.prepare(*platform_and_account(name), each, invocation.env)
+        except PlatformUnavailableError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 def shown(value: object) -> Any:

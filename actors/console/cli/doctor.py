@@ -13,12 +13,15 @@ from actors.clock import WallClock
 from actors.console.cli.ask import Question, ask_quietly
 from actors.console.cli.client import ApiFailureError, ControlClient, NotRunningError
 from actors.console.cli.invocation import ExitCode, Invocation, make_home
+from actors.console.cli.printable import printable
 from actors.console.cli.running import RunningProcess, find_running
 from actors.console.cli.serve import CONNECT_A_MODEL, model_lines
+from actors.env_file import FILE, open_to_others
 from actors.errors import StartError
-from actors.settings_file import LoadedSettings, SettingsError
+from actors.settings_file import LoadedSettings, SettingsError, secrets_of
 
 if TYPE_CHECKING:
+    from actors.gateway.registry import Ready
     from messages.settings import Settings
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -26,6 +29,7 @@ Verdict = Literal["ok", "warn", "fail"]
 _LEAST_FREE_BYTES: Final = 500_000_000
 _LEAST_PYTHON: Final = (3, 11)
 _LIVE_CHECK_S: Final = 120.0
+_PLATFORM_CHECK_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ async def _findings(invocation: Invocation, *, ask: bool) -> AsyncIterator[Findi
         yield check_database(invocation, loaded.settings, running)
         yield check_port(loaded.settings, running)
         yield await _check_model(invocation, loaded.settings, running)
-        for finding in check_platforms(invocation, loaded.settings):
+        async for finding in check_platforms(invocation, loaded.settings):
             yield finding
     yield check_local_model()
     for finding in check_tools():
@@ -112,28 +116,67 @@ def check_settings(invocation: Invocation, loaded: LoadedSettings) -> Iterator[F
         yield Finding("ok", "settings", f"no {path}; the defaults hold.")
         return
     yield Finding("ok", "settings", str(path))
+    kept = invocation.home / FILE
+    if open_to_others(kept):
+        yield Finding("warn", "secrets", f"{kept} can be read by other users.", f"Close it: chmod 600 {kept}")
     for where in loaded.literal_secrets:
         remedy = "Write ${NAME} instead, and set NAME in the environment."
         yield Finding("warn", "settings", f"{where} holds a secret itself.", remedy)
 
 
-def check_platforms(invocation: Invocation, settings: "Settings") -> Iterator[Finding]:
+async def check_platforms(invocation: Invocation, settings: "Settings") -> AsyncIterator[Finding]:
+    """Check every account here, then all of them at once with their services."""
+    if not settings.platforms:
+        return
     # Only this check needs the platforms, and only those that are set are imported.
-    from actors.gateway.registry import PlatformUnavailableError, Registry  # noqa: PLC0415
+    from actors.gateway.registry import PlatformUnavailableError, Ready, Registry  # noqa: PLC0415
     from actors.gateway.targets import platform_and_account  # noqa: PLC0415
 
-    registry = Registry.discover()
+    registry, usable = Registry.discover(), dict[str, Ready]()
     for name, each in settings.platforms.items():
         subject = f"platform {name}"
         if not each.enabled:
             yield Finding("ok", subject, "switched off.")
             continue
         try:
-            registry.prepare(*platform_and_account(name), each, invocation.env)
+            usable[name] = registry.prepare(*platform_and_account(name), each, invocation.env)
         except PlatformUnavailableError as error:
             yield Finding("fail", subject, error.what, error.remedy)
         else:
             yield Finding("ok", subject, "can be connected.")
+    for finding in await _examined(invocation, usable):
+        yield finding
+    for finding in check_other_gateways(invocation, settings):
+        yield finding
+
+
+async def _examined(invocation: Invocation, usable: "dict[str, Ready]") -> list[Finding]:
+    """Let each platform look at its account; one that does not answer holds the others for no longer than it may."""
+    from actors.console.cli.platform_add import examined  # noqa: PLC0415 it brings the platforms
+    from actors.redaction import Redactor  # noqa: PLC0415
+
+    clean = Redactor(secret for ready in usable.values() for secret in secrets_of(ready.options)).clean
+    found = await asyncio.gather(
+        *(examined(ready, invocation.home, _PLATFORM_CHECK_S) for ready in usable.values())
+    )
+    return [
+        Finding(
+            "ok" if each.ok else "fail",
+            f"platform {name}",
+            printable(clean(each.what)),
+            "" if each.ok else printable(clean(each.remedy)),
+        )
+        for name, findings in zip(usable, found, strict=True)
+        for each in findings
+    ]
+
+
+def check_other_gateways(invocation: Invocation, settings: "Settings") -> Iterator[Finding]:
+    """Warn of other programs on this machine that may use the same accounts."""
+    from actors.console.cli.other_gateways import others_beside  # noqa: PLC0415 it looks at all processes
+
+    for other in others_beside(invocation, settings):
+        yield Finding("warn", other.name, printable(other.warning), f"Stop it: {other.stop}")
 
 
 def check_process(running: RunningProcess | None) -> Finding:

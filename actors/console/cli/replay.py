@@ -67,10 +67,9 @@ async def replay(invocation: Invocation, name: str, *, to: int | None, as_json: 
 def rules_of(invocation: Invocation) -> "Rules":
     """Return the rules that the settings make, as far as they matter to what is owed."""
     from actors.house import PULLED  # noqa: PLC0415 it brings everything
-    from actors.session.decision import Rules  # noqa: PLC0415 the same
+    from actors.session.rules import rules_from  # noqa: PLC0415 the same
 
-    settings = invocation.read_settings().settings
-    return Rules(parallel=settings.tools.parallel, attempts=settings.model.attempts, pulled=PULLED)
+    return rules_from(invocation.read_settings().settings, fallbacks=(), pulled=PULLED)
 
 
 def until(facts: "list[Recorded]", turn: int | None) -> "list[Recorded]":

@@ -9,6 +9,7 @@ import structlog
 from actors.clock import WallClock
 from actors.console.cli.attach import own_house
 from actors.console.cli.invocation import ExitCode, House, Invocation
+from actors.console.cli.printable import printable
 from actors.console.cli.running import find_running
 from actors.errors import StartError
 from messages.gateway import StatusReport
@@ -24,6 +25,7 @@ async def serve(invocation: Invocation) -> int:
             f"Callboard runs on this data folder already: pid {other.pid}, {other.url or 'no web address'}.",
             f"Use that one, stop it (kill {other.pid}), or name another folder with --home.",
         )
+    _warn_of_others(invocation)
     clock = WallClock()
     stop = asyncio.Event()
     _listen_for_signals(invocation, stop)
@@ -33,6 +35,25 @@ async def serve(invocation: Invocation) -> int:
         invocation.note("Stopping: turns that run may finish; a second signal quits at once.")
     invocation.note("Stopped.")
     return ExitCode.OK
+
+
+def _warn_of_others(invocation: Invocation) -> None:
+    """Say when another gateway runs that may use our accounts; ask when it does use them and somebody is there.
+
+    Raises StartError when that person would rather stop it first.
+    """
+    settings = invocation.read_settings().settings
+    if not settings.platforms:
+        return
+    from actors.console.cli.other_gateways import others_beside  # noqa: PLC0415 it looks at all processes
+
+    for other in others_beside(invocation, settings):
+        invocation.note(printable(f"Warning: {other.warning} Stop it: {other.stop}"))
+        if other.same_token and invocation.stdin.isatty():
+            invocation.stdout.write("Start all the same? [y/N] ")
+            invocation.stdout.flush()
+            if invocation.stdin.readline().strip().lower() not in {"y", "yes"}:
+                raise StartError(f"{other.name} uses the same account.", f"Stop it first: {other.stop}")
 
 
 def _listen_for_signals(invocation: Invocation, stop: asyncio.Event) -> None:

@@ -41,7 +41,11 @@ def status_text(status: StatusReport, url: str) -> str:
         ("Loop lag", f"{status.loop_lag_ms:.1f} ms at worst in the last minute"),
         ("Incidents", str(status.incidents)),
     ]
-    rows += [(f"Platform {name}", state) for name, state in sorted(status.platforms.items())]
+    processes = {name: f"  ({text})" for name, text in status.platform_processes.items()}
+    rows += [
+        (f"Platform {name}", state + processes.get(name, ""))
+        for name, state in sorted(status.platforms.items())
+    ]
     rows += [("Degraded", name) for name in status.degraded]
     rows += [(f"Store {name}", str(value)) for name, value in sorted(status.store.items())]
     width = max(len(name) for name, _ in rows) + 2

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from actors.gateway.chunks import SMALLEST_LIMIT, Unit
 from actors.gateway.edge import EdgeContext, EdgeError, Hear
 from actors.gateway.markup import RENDERERS, Markup
-from actors.gateway.registry import Capabilities, Limits, PlatformEntry
+from actors.gateway.registry import Capabilities, Limits, PlatformEntry, Question
+from actors.gateway.signatures import same, wire_bytes
 from messages.delivery import EdgeView, Post, ProblemKind
 from messages.gateway import Acceptance, Author, ChatType, MessageReceived, Origin
 from messages.ids import MessageId
@@ -78,6 +79,9 @@ class _Heard(BaseModel):
     user: Annotated[str, Field(min_length=1, max_length=512)]
     name: str | None = None
     text: str
+    server: str | None = None
+    mentions_us: bool = False
+    bot: bool = False
 
 
 class BridgeEdge:
@@ -140,13 +144,13 @@ class BridgeEdge:
             greeting = {"type": "hello", "protocol": 1, "nonce": ours, "account": self._context.account}
             await _write(writer, {**greeting, "proof": self._proof(f"callboard:{both}")})
             welcome = await _line(reader)
-        if not hmac.compare_digest(str(welcome.get("proof", "")), self._proof(f"bridge:{both}")):
+        if not same(str(welcome.get("proof", "")), self._proof(f"bridge:{both}")):
             raise EdgeError(
                 ProblemKind.NEEDS_HUMAN, "the bridge does not know the secret: compare both sides'"
             )
 
     def _proof(self, text: str) -> str:
-        return hmac.digest(self._options.secret.get_secret_value().encode(), text.encode(), "sha256").hex()
+        return hmac.digest(self._options.secret.get_secret_value().encode(), wire_bytes(text), "sha256").hex()
 
     async def _listen(self, reader: asyncio.StreamReader, hear: Hear) -> None:
         asked = False
@@ -212,13 +216,15 @@ class BridgeEdge:
             origin=Origin(
                 platform=self._context.platform,
                 account=self._context.account,
+                server=heard.server or None,
                 chat_type=heard.chat_type,
                 chat=heard.chat,
                 thread=heard.thread,
                 user=heard.user,
             ),
-            author=Author(id=heard.user, name=(heard.name or "")[:200]),
+            author=Author(id=heard.user, name=(heard.name or "")[:200], bot=heard.bot),
             text=heard.text,
+            mentions_us=heard.mentions_us,
             at=self._context.clock.now(),
         )
 
@@ -341,7 +347,10 @@ def _encoded(line: dict[str, Any]) -> bytes:
 
 def _shape(options: BridgeOptions) -> tuple[Limits, Capabilities]:
     capabilities = Capabilities(
-        threads=True, idempotency_key=options.idempotency_key, history=options.history
+        threads=True,
+        idempotency_key=options.idempotency_key,
+        history=options.history,
+        says_refusals=True,
     )
     return Limits(options.limit, options.unit, files=options.files), capabilities
 
@@ -354,5 +363,17 @@ PLATFORM = PlatformEntry(
     shape=_shape,
     render=lambda options: RENDERERS[options.markup],
     home_variable="CALLBOARD_BRIDGE_HOME",
+    title="A program of yours",
+    questions=(
+        Question("address", "Where it listens: HOST:PORT on this machine, or unix:/path"),
+        Question(
+            "secret",
+            "Secret that both sides know",
+            where="The same goes into your program; nothing entered: one is made",
+            variable="CALLBOARD_BRIDGE_SECRET",
+            made=True,
+        ),
+    ),
+    first_steps="Your program listens and speaks the line protocol of docs/platforms/bridge.md; we connect to it.",
     prompt_hint="Markdown is shown; posts are short.",
 )
