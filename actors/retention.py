@@ -46,13 +46,14 @@ class RetentionActor(LoopActor):
         results: Path,
         *,
         busy: Callable[[], bool],
+        attachments: Path | None = None,
         on_crash: Callable[[Crashed], None] | None = None,
     ) -> None:
         super().__init__(system, name="retention", on_crash=on_crash)
         self._store = store
         self._eraser = eraser
         self._rules = rules
-        self._results = results
+        self._kept = [results] if attachments is None else [results, attachments]
         self._busy = busy
         self._finished = False
         """Whether what earlier lives left half deleted was looked after."""
@@ -100,20 +101,26 @@ class RetentionActor(LoopActor):
         if self._rules.keep_results_days is None:
             return
         before = self._before(self._rules.keep_results_days)
-        files = await self.system.loop.run_in_executor(None, forget_results, self._results, before)
-        if files:
-            log.info("kept results were deleted", files=files)
+        for folder in self._kept:
+            files = await self.system.loop.run_in_executor(None, forget_results, folder, before)
+            if files:
+                log.info("kept files were deleted", folder=folder.name, files=files)
 
     def _before(self, days: int) -> datetime:
         return self.clock.now() - timedelta(days=days)
 
 
 def forget_results(results: Path, before: datetime) -> int:
-    """Delete kept results that were written before a time, and folders left empty; return how many files. Raises OSError."""
+    """Delete kept files that were written before a time, and folders left empty; return how many. Raises OSError.
+
+    Results of tools lie in a folder for each session, what people attached in one for each account.
+    """
     files = 0
+    if not results.is_dir():
+        return files
     for shelf in results.iterdir():
-        if shelf.is_symlink() or not shelf.is_dir():
-            continue
+        if shelf.is_symlink() or not shelf.is_dir() or shelf.name.startswith("."):
+            continue  # with a dot: what a connection keeps for itself, such as where it stopped reading
         for path in shelf.iterdir():
             if path.is_file() and path.lstat().st_mtime < before.timestamp():
                 path.unlink()

@@ -2,23 +2,39 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 from pydantic import BaseModel, SecretStr
 
-from actors.gateway.edge import EdgeContext, Hear
+from actors.cluster.isolated_edge import IsolatedEdge
+from actors.cluster.nursery import ThespianNursery
+from actors.cluster.spares import Spares
+from actors.gateway.commands import COMMANDS
+from actors.gateway.edge import Edge, EdgeContext, Hear, OfferedCommand
+from actors.gateway.joining import JoinRules
 from actors.gateway.live_view import LiveLinks, LiveRules, LiveViewActor
+from actors.gateway.marks import Marks, Select
 from actors.gateway.outbox_actor import OutboxActor, OutboxLinks
 from actors.gateway.parts import OutboxRules
 from actors.gateway.platform_actor import PlatformActor, PlatformLinks
 from actors.gateway.registry import PlatformUnavailableError, Ready, Registry
 from actors.gateway.targets import account_name, platform_and_account
 from actors.runtime import ActorSystem
-from messages.delivery import DraftStands, OutboxWoke, SayTaken, TurnGone, TurnSeen
-from messages.gateway import SayingFailed, SayingSucceeded
-from messages.ids import DeliveryId, SessionKey
+from messages.delivery import (
+    DraftStands,
+    OutboxHeard,
+    OutboxWoke,
+    PlatformConnected,
+    PlatformLost,
+    SayTaken,
+    TurnGone,
+    TurnSeen,
+)
+from messages.gateway import Origin, SayingFailed, SayingSucceeded
+from messages.ids import DeliveryId, SessionKey, StreamId
 from messages.settings import PlatformSettings
 from store.journal import Journal
 
@@ -80,6 +96,16 @@ class HouseLinks:
     """(account, outcome) of a call"""
     draft_now: Callable[[SessionKey], tuple[int, str]]
     """The running turn of a session, and what is written of its answer so far."""
+    select: Select
+    """For what earlier lives heard."""
+    attachments: Path
+    """The folder for what people attach; each account has its own in it."""
+    spares: Spares | None = None
+    """Raises the processes of isolated platforms; there when any account asks for it."""
+    count_reconnect: Callable[[str], None] = lambda _: None
+    """(account)"""
+    on_up: Callable[[str, bool], None] = lambda _name, _up: None
+    """(account, whether it is connected)"""
     chance: Callable[[], float] = field(default=random.SystemRandom().random)
 
 
@@ -90,9 +116,14 @@ class Platforms:
     ready: dict[str, Ready] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     """Why others cannot, with the remedy."""
+    unusable: dict[str, str] = field(default_factory=dict)
+    """The same, by account."""
     states: dict[str, str] = field(default_factory=dict)
-    """`connected`, `waiting`, or `degraded: why`."""
+    """`connected`, `waiting`, `paused`, or `degraded: why`."""
     load: dict[str, int] = field(default_factory=dict)
+    off: tuple[str, ...] = ()
+    """Accounts that the settings name and do not enable."""
+    connecting: "dict[str, Connecting]" = field(default_factory=dict)
     drafts: dict[str, Mapping[DeliveryId, DraftStands]] = field(default_factory=dict)
     """The live drafts that stand, by account: written by the outboxes, read by the live views."""
 
@@ -107,18 +138,57 @@ class Platforms:
         found, registry = cls(), registry or Registry.discover()
         for name, each in settings.items():
             if not each.enabled:
+                found.off += (name,)
                 continue
             platform, account = platform_and_account(name)
             try:
+                _check_isolation(name, each)
                 found.ready[name] = registry.prepare(platform, account, each, env)
             except PlatformUnavailableError as error:
                 log.warning("platform cannot be used", platform=name, what=error.what, remedy=error.remedy)
                 found.problems.append(str(error))
+                found.unusable[name] = str(error)
         return found
 
     @property
     def homes(self) -> dict[str, str | None]:
         return {name: ready.home for name, ready in self.ready.items()}
+
+    def target_of(self, origin: Origin) -> str:
+        """Say where answers to a place go: `origin`, or elsewhere where the platform's settings say so."""
+        ready = self.ready.get(account_name(origin.platform, origin.account))
+        if ready is None or ready.entry.target_of is None:
+            return "origin"
+        try:
+            return ready.entry.target_of(ready.options, origin)
+        except Exception:
+            log.exception("a platform cannot say where answers go; they go back", platform=origin.platform)
+            return "origin"
+
+    def says_refusals(self, name: str, *, native: bool) -> bool:
+        """Whether the edge of an account tells people itself why something was not taken.
+
+        `native`: of what came by a button or a native command.
+        """
+        ready = self.ready.get(name)
+        if ready is None:
+            return True
+        can = ready.capabilities
+        return can.says_refusals or (native and can.says_refusals_natively)
+
+    def speakers_checked(self) -> frozenset[str]:
+        """The accounts on which nobody is heard who does not know a secret."""
+        return frozenset(name for name, ready in self.ready.items() if ready.entry.checks_speakers)
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """What each account's platform has to tell the model."""
+        return {name: ready.entry.prompt_hint for name, ready in self.ready.items()}
+
+    @property
+    def with_telling_ids(self) -> frozenset[str]:
+        """Accounts whose ids say something about people, and are not for models."""
+        return frozenset(name for name, ready in self.ready.items() if not ready.entry.pii_safe)
 
     def secrets(self) -> tuple[str, ...]:
         """The secrets in the options, for the redactor."""
@@ -128,6 +198,10 @@ class Platforms:
         """Names of the platforms that cannot be reached, with the reason."""
         bad = {name: state for name, state in self.states.items() if state.startswith("degraded")}
         return tuple(f"platform:{name} ({state.partition(': ')[2]})" for name, state in bad.items())
+
+    def isolated(self) -> bool:
+        """Say whether any account asks for a process of its own."""
+        return any(ready.settings.isolation == "process" for ready in self.ready.values())
 
     def posting(self) -> bool:
         """Say whether posts are being made, or would be at once."""
@@ -193,21 +267,87 @@ class Platforms:
         return lambda: OutboxActor.start(house.system, name, rules, links)
 
     def _connection(self, name: str, ready: Ready, house: HouseLinks) -> Callable[[], Any]:
-        context = EdgeContext(ready.entry.name, ready.account, house.system.clock)
+        marks = Marks(ready.entry.name, ready.account)
+        connecting = Connecting(name, ready, house, marks)
 
         def on_state(state: str) -> None:
             self.states[name] = state
 
+        def tell_outbox(message: OutboxHeard) -> None:
+            if isinstance(message, PlatformConnected | PlatformLost):
+                house.on_up(name, isinstance(message, PlatformConnected))
+            house.tell(f"outbox:{name}", message)
+
         links = PlatformLinks(
-            edge=lambda: ready.entry.factory(ready.options, context),
+            edge=connecting.edge,
             hear=house.hear,
-            tell_outbox=lambda message: house.tell(f"outbox:{name}", message),
+            tell_outbox=tell_outbox,
             tell_live=lambda message: house.tell(f"live:{name}", message),
             chance=house.chance,
             on_incident=lambda what, detail: house.on_incident(f"platform:{name}", what, detail),
             on_state=on_state,
+            journal=house.journal,
+            stream=StreamId(f"platform:{ready.entry.name}:{ready.account}"),
+            prepare=lambda: marks.load(house.select, house.system.clock),
+            marks=marks,
+            joins=JoinRules.of(ready.limits),
+            start_timeout_s=ready.settings.start_timeout_s,
+            quiet_probe_s=ready.settings.quiet_probe_s,
+            count_reconnect=lambda: house.count_reconnect(name),
         )
+        self.connecting[name] = connecting
         return lambda: PlatformActor.start(house.system, name, links)
+
+    def processes(self) -> dict[str, str]:
+        """Say which account lives in which process of its own, and how much memory that has."""
+        return {name: text for name, each in self.connecting.items() if (text := each.process())}
+
+
+class Connecting:
+    """Makes the edges of one account: each with a context of its own, in this process or in another."""
+
+    def __init__(self, name: str, ready: Ready, house: HouseLinks, marks: Marks) -> None:
+        self._ready = ready
+        self._house = house
+        self._marks = marks
+        self._latest: Edge | None = None
+        self._context = EdgeContext(
+            ready.entry.name,
+            ready.account,
+            house.system.clock,
+            files=house.attachments / name.replace("/", "-"),
+            commands=OFFERED,
+        )
+
+    def edge(self, trouble: Callable[[str], None]) -> Edge:
+        """Make a fresh edge."""
+        context = replace(self._context, last_heard=self._marks.snapshot(), trouble=trouble)
+        if self._ready.settings.isolation == "process":
+            assert self._house.spares is not None, (
+                "an account asks for isolation, and nobody raises processes"
+            )
+            self._latest = IsolatedEdge(self._ready, context, self._house.spares)
+        else:
+            self._latest = self._ready.entry.factory(self._ready.options, context)
+        return self._latest
+
+    def process(self) -> str:
+        """Return the process of an isolated account, with its memory; empty when there is none."""
+        return self._latest.process() if isinstance(self._latest, IsolatedEdge) else ""
+
+
+OFFERED = tuple(
+    OfferedCommand(name=command.name, argument=command.argument, summary=command.summary)
+    for command in COMMANDS
+)
+
+
+def _check_isolation(name: str, settings: PlatformSettings) -> None:
+    """Raises PlatformUnavailableError where an account asks for a process and cannot have one."""
+    if settings.isolation == "process" and (missing := ThespianNursery.missing()):
+        raise PlatformUnavailableError(
+            f"The platform {name!r}: {missing}.", f"Leave out platforms.{name}.isolation."
+        )
 
 
 def _secrets_in(value: object) -> tuple[str, ...]:

@@ -152,3 +152,12 @@ def test_old_results_go_and_links_are_not_followed(tmp_path: Path) -> None:
     assert not (results / "a").exists()
     assert [path.name for path in (results / "b").iterdir()] == ["new.txt"]
     assert (outside / "old.txt").exists()
+
+
+def test_what_a_connection_keeps_for_itself_is_never_old(tmp_path: Path) -> None:
+    for folder in (".matrix-main", "discord-main"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text("kept")
+        os.utime(tmp_path / folder / "file", (0, 0))
+    assert forget_results(tmp_path, START) == 1
+    assert (tmp_path / ".matrix-main" / "file").exists()
