@@ -87,6 +87,8 @@ class DraftShown(Message):
     place: Place
     text: Text
     """The whole so far in Markdown, within the platform's limit."""
+    key: str = ""
+    """Of the answer's first part. A platform that knows keys makes one message of a new draft that is shown twice."""
     receipt: str | None = None
     reply_to: str | None = None
     buttons: tuple[Button, ...] = ()
@@ -142,6 +144,8 @@ class Problem(Message):
     """Of a rate limit: it holds for all chats of the account, not for this one alone."""
     moved_to: str | None = None
     """Not posted, because the chat has this id now. Whatever the kind, it goes there instead."""
+    draft_gone: bool = False
+    """Of an unknown outcome: the draft was gone, so this was a new post, and another try would be another."""
 
 
 # ------------------------------------------------------------------ to the platform
@@ -234,6 +238,17 @@ class DraftOver(Message):
     at: Instant
 
 
+class DraftRemovalTried(Message):
+    """A draft was taken away, or could not be."""
+
+    kind: Literal["draft_removal_tried"] = "draft_removal_tried"
+    place: Place
+    receipt: str
+    problem: Problem | None = None
+    chance: float
+    at: Instant
+
+
 class SayHeard(Message):
     """A session wants this said; `at` is when the outbox heard it."""
 
@@ -318,6 +333,7 @@ OutboxHeard = (
     SayHeard
     | DraftPosted
     | DraftOver
+    | DraftRemovalTried
     | PostTaken
     | PostFailed
     | PostLookedUp
@@ -488,7 +504,7 @@ class DraftStands(Message):
 
 
 class DraftDropped(Message):
-    """No answer came of a draft: it is being removed."""
+    """No answer came of a draft: it is removed, as far as it could be."""
 
     kind: Literal["draft_dropped"] = "draft_dropped"
     v: int = 1

@@ -249,12 +249,9 @@ def _say_late(answer: "asyncio.Future[str | None]", clock: Clock, *, last: bool)
 
 
 def _error(problem: Problem) -> EdgeError:
-    return EdgeError(
-        problem.kind,
-        problem.detail,
-        retry_after_s=problem.retry_after_s,
-        whole_account=problem.whole_account,
-    )
+    error = EdgeError(problem.kind, problem.detail)
+    error.problem = problem  # all that is known of it, such as where the chat has moved to
+    return error
 
 
 def _frame(message: Message) -> bytes:

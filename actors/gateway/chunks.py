@@ -20,6 +20,8 @@ SMALLEST_LIMIT = 16
 """Below this a limit is taken for a mistake."""
 
 MOST_BLANK = re.compile(r"\S")
+LONE_CR = re.compile(r"\r(?!\n)")
+"""Ends a line in Markdown; so it is made one that every platform takes for an end."""
 
 
 class Unit(StrEnum):
@@ -69,6 +71,7 @@ def split(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a limit of {limit} is below {SMALLEST_LIMIT}")
+    text = LONE_CR.sub("\n", text)
     chunks = tuple(c for c in _Splitter(text, limit, unit).chunks() if MOST_BLANK.search(c.body))
     if render is None:
         return chunks

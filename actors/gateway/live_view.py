@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import structlog
 
 from actors.gateway.chunks import Unit, split
+from actors.gateway.outbox import key_of_part
 from actors.gateway.silence import heard_by_people
 from actors.runtime import ActorSystem, Crashed, LoopActor
 from messages.base import Message
@@ -191,6 +192,8 @@ class LiveViewActor(LoopActor):
         place = Place(chat=chat, thread=origin.thread or None, user=None if chat else origin.user)
         turn = _Turn(seen, place, self.clock.monotonic(), receipt=self._links.standing(seen.delivery_id))
         self._turns[seen.session_key] = turn
+        if turn.receipt is not None:
+            self._tell_stands(turn, turn.receipt)
         self._again(turn, FIRST_LOOK_S)
 
     def _gone(self, gone: TurnGone) -> None:
@@ -200,12 +203,22 @@ class LiveViewActor(LoopActor):
         del self._turns[gone.session_key]
         if turn.marked:
             self._mark(turn, "done")
-        if turn.receipt is not None or turn.under_way:
-            delivery_id = turn.seen.delivery_id
-            self.after(TAKEN_UP_S, Over(delivery_id=delivery_id), name=f"over {delivery_id}")
+        if turn.receipt is not None:
+            self._over(turn)
         if len(self._paces) > MOST_PACES:
             now = self.clock.monotonic()
             self._paces = {chat: pace for chat, pace in self._paces.items() if not pace.idle(now)}
+
+    def _over(self, turn: _Turn) -> None:
+        delivery_id = turn.seen.delivery_id
+        self.after(TAKEN_UP_S, Over(delivery_id=delivery_id), name=f"over {delivery_id}")
+
+    def _tell_stands(self, turn: _Turn, receipt: str) -> None:
+        self._links.tell_outbox(
+            DraftPosted(
+                delivery_id=turn.seen.delivery_id, place=turn.place, receipt=receipt, at=self.clock.now()
+            )
+        )
 
     def _look(self, turn: _Turn) -> None:
         """Show what there is to show, and look again."""
@@ -244,6 +257,7 @@ class LiveViewActor(LoopActor):
         view = DraftShown(
             place=turn.place,
             text=turn.text,
+            key=key_of_part(turn.seen.delivery_id, 1),
             receipt=turn.receipt,
             reply_to=ids[0] if ids and turn.receipt is None else None,
             buttons=(STOP,) if self._rules.buttons else (),
@@ -276,14 +290,9 @@ class LiveViewActor(LoopActor):
             turn.under_way = False
             if shown.receipt is not None and turn.receipt is None:
                 turn.receipt = shown.receipt
-                self._links.tell_outbox(
-                    DraftPosted(
-                        delivery_id=turn.seen.delivery_id,
-                        place=turn.place,
-                        receipt=shown.receipt,
-                        at=self.clock.now(),
-                    )
-                )
+                self._tell_stands(turn, shown.receipt)
+                if self._turns.get(turn.seen.session_key) is not turn:
+                    self._over(turn)  # it came late
         if shown.problem is not None:
             self._failed(turn, view, shown.problem)
 
@@ -298,6 +307,8 @@ class LiveViewActor(LoopActor):
             if wait <= LONGEST_WAIT_S:
                 return
             turn.failures = ATTEMPTS
+        elif isinstance(view, DraftShown) and view.receipt is None and problem.kind is ProblemKind.UNKNOWN:
+            turn.failures = ATTEMPTS  # it may stand there: another would be one too many
         else:
             turn.failures += 1
         log.debug("not shown", live=self.name, kind=problem.kind.value, detail=problem.detail)

@@ -27,31 +27,37 @@ calls under way, waits; they are folded by the same `apply`, and a new life begi
 without them.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import assert_never
 
 from actors.gateway.chunks import split
+from actors.gateway.outbox_decision import (
+    Call,
+    Deciding,
+    Decision,
+    Look,
+    ReportIncident,
+    TellSession,
+    TellTaken,
+    Wait,
+)
+from actors.gateway.outbox_drafts import draft_of, draft_posted, drop_draft, removal_tried, remove_again
 from actors.gateway.outbox_state import (
     Called,
     ConnectionChanged,
-    Ending,
-    Fact,
-    Note,
     Outbox,
     Owed,
     Returned,
     Under,
     WaitBegan,
     WaitEnded,
-    apply,
     ending_of,
 )
 from actors.gateway.parts import OutboxRules, parts_of
 from messages import delivery as d
 from messages.gateway import Say
-from messages.ids import DeliveryId, SessionKey
+from messages.ids import DeliveryId
 
 PROBE_AFTER = timedelta(hours=6)
 """A dead place is tried again by what is owed to it so long after its death."""
@@ -65,97 +71,9 @@ LONG_WAIT_S = 300.0
 """A platform that wants a longer wait than this has banned us for a while: the operator should know."""
 
 
-# ------------------------------------------------------------------ effects
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Post a part."""
-
-    post: d.Post
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Look for a part in the chat's history."""
-
-    post: d.Post
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Say `WaitOver` after so many seconds."""
-
-    place: d.Place | None
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveDraft:
-    """Take a draft out of its chat."""
-
-    place: d.Place
-    receipt: str
-
-
-@dataclass(frozen=True, slots=True)
-class TellSession:
-    """Tell a session how its reply ended."""
-
-    key: SessionKey
-    ending: Ending
-
-
-@dataclass(frozen=True, slots=True)
-class TellTaken:
-    """Tell the delivery room that this is in our journal."""
-
-    delivery_id: DeliveryId
-
-
-@dataclass(frozen=True, slots=True)
-class ReportIncident:
-    """Tell the operator."""
-
-    what: str
-    detail: str
-
-
-Effect = Call | Look | Wait | RemoveDraft | TellSession | TellTaken | ReportIncident
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What is now true, and what should be done about it. `notes` are folded, never recorded."""
-
-    facts: tuple[Fact, ...]
-    effects: tuple[Effect, ...]
-    state: Outbox
-    """The state with all of it folded in, notes too."""
-
-
-@dataclass(slots=True)
-class _Draft:
-    state: Outbox
-    rules: OutboxRules
-    at: datetime
-    facts: list[Fact] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
-
-    def say(self, fact: Fact) -> None:
-        self.facts.append(fact)
-        self.state = apply(self.state, fact)
-
-    def note(self, note: Note) -> None:
-        self.state = apply(self.state, note)
-
-    def do(self, effect: Effect) -> None:
-        self.effects.append(effect)
-
-
 def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
     """Say what is now true and what should be done about it. Changes nothing."""
-    draft = _Draft(state, rules, heard.at)
+    draft = Deciding(state, rules, heard.at)
     match heard:
         case d.SayHeard():
             _take(draft, heard.say)
@@ -169,15 +87,19 @@ def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
             draft.note(WaitEnded(heard.place))
         case d.PlatformConnected():
             draft.note(ConnectionChanged(connected=True))
+            if not state.connected:
+                remove_again(draft)
         case d.PlatformLost():
             draft.note(ConnectionChanged(connected=False))
         case d.PlaceSpoke():
             _revive(draft, heard.place)
         case d.DraftPosted():
-            _draft_posted(draft, heard)
+            draft_posted(draft, heard)
         case d.DraftOver():
             if heard.delivery_id not in state.owed:
-                _drop_draft(draft, heard.delivery_id)
+                drop_draft(draft, heard.delivery_id)
+        case d.DraftRemovalTried():
+            removal_tried(draft, heard)
         case _:
             assert_never(heard)
     _pump(draft)
@@ -187,7 +109,7 @@ def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
 # ------------------------------------------------------------------ taking
 
 
-def _take(draft: _Draft, say: Say) -> None:
+def _take(draft: Deciding, say: Say) -> None:
     ending = draft.state.ending(say.delivery_id)
     if ending is not None:
         draft.do(TellSession(say.session_key, ending))
@@ -208,6 +130,9 @@ def _take(draft: _Draft, say: Say) -> None:
         )
     )
     draft.do(TellTaken(say.delivery_id))
+    stands = draft.state.drafts.get(say.delivery_id)
+    if stands is not None and stands.place != place:
+        drop_draft(draft, say.delivery_id)  # the answer goes elsewhere
     owed = draft.state.owed[say.delivery_id]
     death = draft.state.dead.get(place)
     if not owed.taken.parts:
@@ -234,31 +159,10 @@ def now_at(state: Outbox, place: d.Place) -> d.Place:
     return place
 
 
-# ------------------------------------------------------------------ drafts
-
-
-def _draft_posted(draft: _Draft, posted: d.DraftPosted) -> None:
-    owed = draft.state.owed.get(posted.delivery_id)
-    begun = owed is not None and (owed.attempts > 0 or owed.taken.place != posted.place)
-    if begun or draft.state.ending(posted.delivery_id) is not None:
-        draft.do(RemoveDraft(posted.place, posted.receipt))  # the answer was quicker
-        return
-    draft.say(
-        d.DraftStands(delivery_id=posted.delivery_id, place=posted.place, receipt=posted.receipt, at=draft.at)
-    )
-
-
-def _drop_draft(draft: _Draft, delivery_id: DeliveryId) -> None:
-    stands = draft.state.drafts.get(delivery_id)
-    if stands is not None:
-        draft.say(d.DraftDropped(delivery_id=delivery_id, at=draft.at))
-        draft.do(RemoveDraft(stands.place, stands.receipt))
-
-
 # ------------------------------------------------------------------ trying
 
 
-def _pump(draft: _Draft) -> None:
+def _pump(draft: Deciding) -> None:
     """Begin what may begin: one call per place, `at_once` in all."""
     while True:
         state = draft.state
@@ -269,7 +173,7 @@ def _pump(draft: _Draft) -> None:
         _go_on(draft, place, state.owed[state.queues[place][0]])
 
 
-def _go_on(draft: _Draft, place: d.Place, owed: Owed) -> None:
+def _go_on(draft: Deciding, place: d.Place, owed: Owed) -> None:
     rules = draft.rules
     if owed.part > len(owed.taken.parts):
         _end(draft, owed, "erased")  # its session's history was deleted, and its texts with it
@@ -277,7 +181,8 @@ def _go_on(draft: _Draft, place: d.Place, owed: Owed) -> None:
     if owed.tried:  # by an earlier life, or the connection went: nobody knows
         draft.say(_unclear(owed, "interrupted", draft.at))
         owed = draft.state.owed[owed.taken.delivery_id]
-    if owed.unclear == 0 or _key_holds(owed, rules, draft.at) or _draft_of(draft.state, owed) is not None:
+    on_draft = draft_of(draft.state, owed) is not None and not rules.history
+    if owed.unclear == 0 or _key_holds(owed, rules, draft.at) or on_draft:
         _try(draft, place, owed, maybe_duplicate=False)
     elif rules.history:
         post = _post(draft.state, owed, owed.attempt, maybe_duplicate=False)
@@ -297,7 +202,7 @@ def _key_holds(owed: Owed, rules: OutboxRules, at: datetime) -> bool:
     return (at - owed.tried_at).total_seconds() < rules.key_valid_s
 
 
-def _try(draft: _Draft, place: d.Place, owed: Owed, *, maybe_duplicate: bool) -> None:
+def _try(draft: Deciding, place: d.Place, owed: Owed, *, maybe_duplicate: bool) -> None:
     attempt, delivery_id = owed.attempt + 1, owed.taken.delivery_id
     draft.say(
         d.PartTried(
@@ -312,12 +217,6 @@ def _try(draft: _Draft, place: d.Place, owed: Owed, *, maybe_duplicate: bool) ->
     draft.do(Call(_post(draft.state, owed, attempt, maybe_duplicate=maybe_duplicate)))
 
 
-def _draft_of(state: Outbox, owed: Owed) -> str | None:
-    """The draft that the part which is next is made out of."""
-    stands = state.drafts.get(owed.taken.delivery_id) if owed.part == 1 else None
-    return stands.receipt if stands is not None and stands.place == owed.taken.place else None
-
-
 def _post(state: Outbox, owed: Owed, attempt: int, *, maybe_duplicate: bool) -> d.Post:
     taken = owed.taken
     return d.Post(
@@ -330,7 +229,7 @@ def _post(state: Outbox, owed: Owed, attempt: int, *, maybe_duplicate: bool) -> 
         body=taken.parts[owed.part - 1],
         reply_to=taken.reply_to if owed.part == 1 else None,
         maybe_duplicate=maybe_duplicate,
-        draft=_draft_of(state, owed),
+        draft=draft_of(state, owed),
     )
 
 
@@ -342,7 +241,7 @@ def key_of_part(delivery_id: DeliveryId, part: int) -> str:
 # ------------------------------------------------------------------ outcomes
 
 
-def _current(draft: _Draft, heard: d.PostTaken | d.PostFailed | d.PostLookedUp) -> Owed | None:
+def _current(draft: Deciding, heard: d.PostTaken | d.PostFailed | d.PostLookedUp) -> Owed | None:
     """Note that a call came back; return the delivery if the answer is about the part that is next."""
     under = draft.state.under_way.get(heard.place)
     if under == Under(heard.delivery_id, heard.part, heard.attempt):
@@ -351,13 +250,13 @@ def _current(draft: _Draft, heard: d.PostTaken | d.PostFailed | d.PostLookedUp) 
     return owed if owed is not None and owed.part == heard.part else None
 
 
-def _taken(draft: _Draft, heard: d.PostTaken) -> None:
+def _taken(draft: Deciding, heard: d.PostTaken) -> None:
     owed = _current(draft, heard)  # of an earlier try, too: a receipt that comes late is welcome
     if owed is not None:
         _delivered(draft, owed, heard.receipt)
 
 
-def _delivered(draft: _Draft, owed: Owed, receipt: str) -> None:
+def _delivered(draft: Deciding, owed: Owed, receipt: str) -> None:
     delivery_id = owed.taken.delivery_id
     others = owed.doubt - 1  # tries of which nobody knows, besides the one that is known now
     twice = others > 0 and not _key_holds(owed, draft.rules, draft.at)
@@ -375,7 +274,7 @@ def _delivered(draft: _Draft, owed: Owed, receipt: str) -> None:
         _end(draft, owed, " ".join(owed.receipts))
 
 
-def _failed(draft: _Draft, heard: d.PostFailed) -> None:
+def _failed(draft: Deciding, heard: d.PostFailed) -> None:
     owed = _current(draft, heard)
     if owed is None or owed.attempt != heard.attempt or not owed.tried:
         return  # a try that counts no more
@@ -383,6 +282,8 @@ def _failed(draft: _Draft, heard: d.PostFailed) -> None:
     why = f"{problem.kind.value}: {problem.detail}".strip(": ")[:LONGEST_WHY]
     if problem.kind is d.ProblemKind.UNKNOWN:
         draft.say(_unclear(owed, why, draft.at))
+        if problem.draft_gone and heard.delivery_id in draft.state.drafts:
+            draft.say(d.DraftDropped(delivery_id=heard.delivery_id, at=draft.at))
         draft.do(ReportIncident("unclear", f"{owed.taken.delivery_id}, part {owed.part}, to {place}: {why}"))
         _wait(draft, place, draft.rules.backoff.wait(owed.unclear + 1, heard.chance))
         return
@@ -403,7 +304,7 @@ def _failed(draft: _Draft, heard: d.PostFailed) -> None:
     _follow(draft, draft.state.owed[heard.delivery_id], heard, why)
 
 
-def _follow(draft: _Draft, owed: Owed, heard: d.PostFailed, why: str) -> None:
+def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
     place, problem, backoff = owed.taken.place, heard.problem, draft.rules.backoff
     match problem.kind:
         case d.ProblemKind.TRANSIENT if owed.failures >= draft.rules.attempts:
@@ -433,7 +334,7 @@ def _follow(draft: _Draft, owed: Owed, heard: d.PostFailed, why: str) -> None:
             assert_never(problem.kind)
 
 
-def _looked_up(draft: _Draft, heard: d.PostLookedUp) -> None:
+def _looked_up(draft: Deciding, heard: d.PostLookedUp) -> None:
     owed = _current(draft, heard)
     if owed is None or owed.attempt != heard.attempt or owed.tried:
         return
@@ -455,7 +356,7 @@ def _looked_up(draft: _Draft, heard: d.PostLookedUp) -> None:
         _try(draft, heard.place, owed, maybe_duplicate=True)
 
 
-def _wait(draft: _Draft, place: d.Place | None, seconds: float) -> None:
+def _wait(draft: Deciding, place: d.Place | None, seconds: float) -> None:
     draft.note(WaitBegan(place))
     draft.do(Wait(place, max(seconds, 0.0)))
 
@@ -469,9 +370,9 @@ def _unclear(owed: Owed, why: str, at: datetime) -> d.PartUnclear:
 # ------------------------------------------------------------------ ends
 
 
-def _end(draft: _Draft, owed: Owed, receipt: str) -> None:
+def _end(draft: Deciding, owed: Owed, receipt: str) -> None:
     taken = owed.taken
-    _drop_draft(draft, taken.delivery_id)  # of an answer that said nothing
+    drop_draft(draft, taken.delivery_id)  # of an answer that said nothing
     done = d.DeliveryDone(
         delivery_id=taken.delivery_id,
         session_key=taken.session_key,
@@ -487,10 +388,10 @@ def _end(draft: _Draft, owed: Owed, receipt: str) -> None:
         draft.do(TellSession(taken.session_key, ending_of(done)))
 
 
-def _give_up(draft: _Draft, owed: Owed, why: str, *, notice: bool = True) -> None:
+def _give_up(draft: Deciding, owed: Owed, why: str, *, notice: bool = True) -> None:
     """End a delivery that cannot be made; say so to its session, to the operator and in the chat."""
     taken, posted = owed.taken, len(owed.receipts)
-    _drop_draft(draft, taken.delivery_id)
+    drop_draft(draft, taken.delivery_id)
     failed = d.DeliveryFailed(
         delivery_id=taken.delivery_id,
         session_key=taken.session_key,
@@ -521,12 +422,12 @@ def _give_up(draft: _Draft, owed: Owed, why: str, *, notice: bool = True) -> Non
         )
 
 
-def _die(draft: _Draft, place: d.Place, why: str) -> None:
+def _die(draft: Deciding, place: d.Place, why: str) -> None:
     draft.say(d.TargetDied(place=place, why=why, at=draft.at))
     for delivery_id in draft.state.queues.get(place, ()):
         _give_up(draft, draft.state.owed[delivery_id], why, notice=False)
 
 
-def _revive(draft: _Draft, place: d.Place) -> None:
+def _revive(draft: Deciding, place: d.Place) -> None:
     if place in draft.state.dead:
         draft.say(d.TargetRevived(place=place, at=draft.at))

@@ -17,7 +17,8 @@ from typing import Any, Final, assert_never
 
 import structlog
 
-from actors.gateway import outbox as o
+from actors.gateway import outbox_decision as e
+from actors.gateway.outbox import decide
 from actors.gateway.outbox_state import DONE_IN_A_GENERATION, GENERATIONS, Fact, Outbox, fold
 from actors.gateway.parts import OutboxRules
 from actors.runtime import ActorSystem, Crashed, LoopActor
@@ -35,6 +36,9 @@ PATIENCE_S: Final = 90.0
 LATEST_START_S: Final = 20.0
 """A call that could not begin within this is not made: the patience must cover its own time limit."""
 
+LEFT_S: Final = 60.0
+"""After so long in a new life, the turns that go on are known."""
+
 MARK_EVERY: Final = 1000
 """Facts between two notes of what is settled."""
 
@@ -48,6 +52,10 @@ OUTCOMES: Final[dict[type, str]] = {
     d.PartUnclear: "unclear",
     d.DeliveryFailed: "given_up",
 }
+
+
+class DraftsLeft(Message):
+    """Drafts of an earlier life that no turn has taken up by now are nobody's."""
 
 
 class Overdue(Message):
@@ -100,7 +108,9 @@ class OutboxActor(LoopActor):
         self._links = links
         self._state = Outbox()
         self._facts: list[Fact] = []
-        self._effects: list[o.Effect] = []
+        self._effects: list[e.Effect] = []
+        self._left: set[DeliveryId] = set()
+        """Whose drafts stand from an earlier life; a turn that goes on takes its own up."""
         self._flushing = False
         self._needs = ""
         """What a person was asked to do last."""
@@ -125,6 +135,9 @@ class OutboxActor(LoopActor):
         self._state = fold(self._state, facts)
         self._placed(recorded)
         self._links.on_drafts(self._state.drafts)
+        self._left = set(self._state.drafts)
+        if self._left:
+            self.after(LEFT_S, DraftsLeft(), name="drafts left")
         if self._state.owed:
             log.info("posts are owed from before", outbox=self._name, deliveries=len(self._state.owed))
         self._links.tell_platform(d.ConnectionAsked())
@@ -136,13 +149,20 @@ class OutboxActor(LoopActor):
                 self._hear(d.SayHeard(say=message, at=self.clock.now()))
             case Overdue():
                 self._overdue(message)
+            case d.ShowView():
+                self._links.tell_platform(message)
+            case DraftsLeft():
+                self._drop_left()
+            case d.DraftPosted():
+                self._left.discard(message.delivery_id)
+                self._hear(message)
             case d.WaitOver():
                 self._hear(d.WaitOver(place=message.place, at=self.clock.now()))
             case _:
                 self._hear(message)
 
     def _hear(self, heard: d.OutboxHeard) -> None:
-        decision = o.decide(self._state, heard, self._rules)
+        decision = decide(self._state, heard, self._rules)
         if decision.state.drafts is not self._state.drafts:
             self._links.on_drafts(decision.state.drafts)
         self._state = decision.state
@@ -218,33 +238,36 @@ class OutboxActor(LoopActor):
 
     # ------------------------------------------------------------------ effects
 
-    def _perform(self, effect: o.Effect) -> None:
+    def _perform(self, effect: e.Effect) -> None:
         links = self._links
         match effect:
-            case o.Call():
+            case e.Call():
                 links.tell_platform(
                     d.SayPost(post=effect.post, until=self._until(effect.post, looking=False))
                 )
-            case o.Look():
+            case e.Look():
                 links.tell_platform(
                     d.FindPost(post=effect.post, until=self._until(effect.post, looking=True))
                 )
-            case o.Wait():
+            case e.Wait():
                 over = d.WaitOver(place=effect.place, at=self.clock.now())
                 self.after(effect.seconds, over, name=f"wait {effect.place!r}")
-            case o.RemoveDraft():
-                view = d.DraftRemoved(place=effect.place, receipt=effect.receipt)
-                links.tell_platform(d.ShowView(token=0, view=view))
-            case o.TellSession():
+            case e.RemoveDraft():
+                view = d.ShowView(token=0, view=d.DraftRemoved(place=effect.place, receipt=effect.receipt))
+                if effect.after_s > 0:
+                    self.after(effect.after_s, view, name=f"remove {effect.place!r} {effect.receipt}")
+                else:
+                    links.tell_platform(view)
+            case e.TellSession():
                 links.tell_session(effect.key, effect.ending)
-            case o.TellTaken():
+            case e.TellTaken():
                 links.tell_delivery(d.SayTaken(delivery_id=effect.delivery_id))
-            case o.ReportIncident():
+            case e.ReportIncident():
                 self._report(effect)
             case _:
                 assert_never(effect)
 
-    def _report(self, effect: o.ReportIncident) -> None:
+    def _report(self, effect: e.ReportIncident) -> None:
         if effect.what == "needs_human":
             if effect.detail == self._needs:
                 return  # it is said once, not each minute
@@ -263,6 +286,11 @@ class OutboxActor(LoopActor):
         )
         self.after(PATIENCE_S, overdue, name=f"overdue {post.place!r}")
         return self.clock.monotonic() + LATEST_START_S
+
+    def _drop_left(self) -> None:
+        for delivery_id in self._left:
+            self._hear(d.DraftOver(delivery_id=delivery_id, at=self.clock.now()))
+        self._left.clear()
 
     def _overdue(self, overdue: Overdue) -> None:
         """No answer came, not even a failure: the platform's actor has died over it."""

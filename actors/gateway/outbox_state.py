@@ -71,6 +71,8 @@ class Outbox:
     """How deliveries ended, generation by generation, the latest last."""
     drafts: Mapping[DeliveryId, d.DraftStands] = field(default_factory=dict)
     """Live drafts that stand in chats, by the delivery that they will become."""
+    removals: Mapping[tuple[d.Place, str], int] = field(default_factory=dict)
+    """Drafts that are being removed, and how often it failed."""
     moved: Mapping[d.Place, d.PlaceMoved] = field(default_factory=dict)
     """Places that have another id now, by the old one."""
     connected: bool = False
@@ -121,7 +123,16 @@ class WaitEnded:
     place: d.Place | None
 
 
-Note = ConnectionChanged | Called | Returned | WaitBegan | WaitEnded
+@dataclass(frozen=True, slots=True)
+class Removing:
+    """A draft is being removed; `failures` is None when that is over."""
+
+    place: d.Place
+    receipt: str
+    failures: int | None
+
+
+Note = Removing | ConnectionChanged | Called | Returned | WaitBegan | WaitEnded
 """True of this life alone; not recorded."""
 
 Fact = (
@@ -179,6 +190,11 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
             return replace(state, drafts=_without(state.drafts, fact.delivery_id))
         case d.PlaceMoved():
             return _moved(state, fact)
+        case Removing(place, receipt, failures):
+            removals = _without(state.removals, (place, receipt))
+            if failures is not None:
+                removals = {**removals, (place, receipt): failures}
+            return replace(state, removals=removals)
         case ConnectionChanged():
             return replace(state, connected=fact.connected)
         case Called():

@@ -1,14 +1,21 @@
 """What a platform's actor does with an edge when something is to be said: one call, and what became of it."""
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
 from actors.gateway.edge import Edge, EdgeError
 from actors.system import ActorSystem
 from messages.delivery import (
+    DraftRemovalTried,
+    DraftRemoved,
+    DraftShown,
+    EdgeView,
     OutboxHeard,
+    Place,
     Post,
     PostFailed,
     PostLookedUp,
@@ -20,6 +27,13 @@ from messages.delivery import (
 )
 
 log = structlog.get_logger(__name__)
+
+EDIT_PATIENCE_S: Final = 10.0
+"""So long an answer waits for an edit of its draft that is on its way."""
+
+MOST_CLOSED: Final = 1000
+
+Draft = tuple[Place, str]
 
 
 class SpeechLinks(Protocol):
@@ -42,9 +56,15 @@ class Speech:
         self._system = system
         self._name = name
         self._links = links
+        self._edits: dict[Draft, asyncio.Future[None]] = {}
+        """Edits of drafts that are on their way."""
+        self._closed: OrderedDict[Draft, None] = OrderedDict()
+        """Drafts that are answers now, or are gone: what is shown of them any more would be wrong."""
 
     async def say(self, edge: Edge | None, post: Post) -> None:
-        """Post, and tell the outbox."""
+        """Post, and tell the outbox. A late edit of its draft must not undo it."""
+        if post.draft is not None:
+            await self._close((post.place, post.draft))
         outcome = await self._tried(edge, lambda there: there.say(post))
         about = self._about(post)
         if isinstance(outcome, Problem):
@@ -65,8 +85,18 @@ class Speech:
         )
 
     async def show(self, edge: Edge | None, asked: ShowView) -> None:
-        """Show a view, once. What comes of it matters to the live view alone."""
-        outcome = await self._tried(edge, lambda there: there.show(asked.view))
+        """Show a view, once, and tell the live view; the outbox, when a draft was to be removed."""
+        outcome = await self._shown(edge, asked.view)
+        if isinstance(asked.view, DraftRemoved):
+            self._links.tell_outbox(
+                DraftRemovalTried(
+                    place=asked.view.place,
+                    receipt=asked.view.receipt,
+                    problem=outcome if isinstance(outcome, Problem) else None,
+                    chance=self._links.chance(),
+                    at=self._system.clock.now(),
+                )
+            )
         if asked.token:
             self._links.tell_live(
                 ViewShown(
@@ -76,6 +106,31 @@ class Speech:
                     at=self._system.clock.now(),
                 )
             )
+
+    async def _shown(self, edge: Edge | None, view: EdgeView) -> str | Problem | None:
+        def call(there: Edge) -> Awaitable[str | None]:
+            return there.show(view)
+
+        if isinstance(view, DraftRemoved):
+            await self._close((view.place, view.receipt))
+        if not isinstance(view, DraftShown) or view.receipt is None:
+            return await self._tried(edge, call)
+        draft = (view.place, view.receipt)
+        if draft in self._closed or draft in self._edits:
+            return None
+        self._edits[draft] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._tried(edge, call)
+        finally:
+            self._edits.pop(draft).set_result(None)
+
+    async def _close(self, draft: Draft) -> None:
+        """Let no edit of a draft begin any more, and wait for the one that is on its way."""
+        self._closed[draft] = None
+        if len(self._closed) > MOST_CLOSED:
+            self._closed.popitem(last=False)
+        if (edit := self._edits.get(draft)) is not None:
+            await asyncio.wait({edit}, timeout=EDIT_PATIENCE_S)
 
     def _about(self, post: Post) -> dict[str, Any]:
         return {

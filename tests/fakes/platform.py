@@ -14,7 +14,7 @@ from messages.gateway import MessageReceived, Receipt
 
 SECRET = "a secret of some length"
 
-Fault = Literal["taken_and_silent", "lost"]
+Fault = Literal["taken_and_silent", "taken_anew_and_silent", "lost"]
 """The platform posts and nobody hears of it; or it does not, and nobody hears of that either."""
 
 
@@ -41,9 +41,11 @@ class FakeChats:
         """Let the next calls fail, posting nothing."""
         self._faults.extend(EdgeError(kind, "told to fail", **more) for _ in range(times))
 
-    def will_take_and_be_silent(self, times: int = 1) -> None:
-        """Let the next calls post, and say that nobody knows."""
-        self._faults.extend("taken_and_silent" for _ in range(times))
+    def will_take_and_be_silent(self, times: int = 1, *, draft_gone: bool = False) -> None:
+        """Let the next calls post, and say that nobody knows; `draft_gone`: of those that had a draft, anew."""
+        self._faults.extend(
+            "taken_anew_and_silent" if draft_gone else "taken_and_silent" for _ in range(times)
+        )
 
     def will_lose(self, times: int = 1) -> None:
         """Let the next calls post nothing, and say that nobody knows."""
@@ -61,7 +63,10 @@ class FakeChats:
             raise fault
         receipt = "" if fault == "lost" else self._put(post)
         if fault is not None:
-            raise EdgeError(ProblemKind.UNKNOWN, "no answer in time")
+            error = EdgeError(ProblemKind.UNKNOWN, "no answer in time")
+            if fault == "taken_anew_and_silent" and post.draft is not None:
+                error.problem = error.problem.model_copy(update={"draft_gone": True})
+            raise error
         return receipt
 
     def _put(self, post: Post) -> str:

@@ -152,6 +152,7 @@ async def test_a_failure_keeps_its_kind(where: Where, spares: Spares, kind: str)
             await it.says(f"fails {kind}")
         assert caught.value.problem.kind == kind
         assert (caught.value.problem.retry_after_s, caught.value.problem.whole_account) == (7.0, True)
+        assert caught.value.problem.moved_to == "hall"
         assert await it.says("hello") == "post-abab"
 
 

@@ -47,7 +47,9 @@ class TrialEdge:
     async def say(self, post: Post) -> str:
         match post.body.text.partition(" "):
             case "fails", _, kind:
-                raise EdgeError(ProblemKind(kind), "told to fail", retry_after_s=7.0, whole_account=True)
+                raise EdgeError(
+                    ProblemKind(kind), "told to fail", retry_after_s=7.0, whole_account=True, moved_to="hall"
+                )
             case "mistakes", _, _:
                 raise KeyError("a mistake of the edge's own")
             case "crashes", _, _:

@@ -1,15 +1,22 @@
 """Drafts that become posts, chats that move, buttons and files: what an outbox does with them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from actors.gateway.chunks import Unit
+from actors.gateway.edge import EdgeError
+from actors.gateway.outbox_actor import LEFT_S
 from actors.gateway.parts import OutboxRules, parts_of
 from messages import delivery as d
 from messages.blocks import FileBlock
 from messages.gateway import Button, ChatType, Part, Say
 from messages.ids import DeliveryId
+from messages.settings import UnknownOutcome
 from tests.actors.gateway.post_office import PostOffice, say
+from tests.fakes.platform import FakeChats, FakeEdge
 
 FILE = FileBlock(name="plan.pdf", mime="application/pdf", path="/kept/a1.pdf", size=5000)
 YES = Button(label="Approve", command="/approve ab12", style="good")
@@ -196,3 +203,158 @@ def test_a_silent_answer_in_a_group_still_brings_its_file() -> None:
     (post,) = whole(Part(text="NO_REPLY", file=FILE), files=True)
     assert (post.text, post.file) == ("", FILE)
     assert ChatType.GROUP is say("d1").origin.chat_type
+
+
+# ------------------------------------------------------------------ drafts that would be left behind
+
+
+LATER = [d.ProblemKind.RATE_LIMITED, d.ProblemKind.TRANSIENT, d.ProblemKind.UNKNOWN]
+
+
+@pytest.mark.parametrize("kind", LATER)
+async def test_a_draft_that_cannot_be_removed_now_is_removed_later(kind: d.ProblemKind) -> None:
+    async with office() as it:
+        await drafted(it)
+        it.edge.show_fails = EdgeError(kind, "not now", retry_after_s=37)
+        await over(it)
+        assert it.kinds() == ["draft_stands"]
+        it.edge.show_fails = None
+        await it.passes(36)
+        assert it.edge.shown == []
+        await it.passes(2)
+        assert it.edge.shown == [d.DraftRemoved(place=LOBBY, receipt="draft-1")]
+        assert it.kinds() == ["draft_stands", "draft_dropped"]
+
+
+async def test_a_draft_that_can_never_be_removed_is_left() -> None:
+    async with office(OutboxRules(attempts=3)) as it:
+        await drafted(it)
+        it.edge.show_fails = EdgeError(d.ProblemKind.TRANSIENT, "never")
+        await over(it)
+        await it.passes(600)
+        assert it.kinds() == ["draft_stands", "draft_dropped"]
+        assert it.drafts == {}
+
+
+async def test_a_draft_whose_removal_a_crash_cut_off_is_removed_by_the_next_life() -> None:
+    async with office() as it:
+        await drafted(it)
+        it.edge.show_fails = EdgeError(d.ProblemKind.RATE_LIMITED, "not now", retry_after_s=37)
+        await it.say(say("d1", "NO_REPLY"))
+        await it.restart()
+        await it.settle()
+        assert it.edge.shown == [d.DraftRemoved(place=LOBBY, receipt="draft-1")]
+        assert it.drafts == {}
+
+
+async def test_a_draft_of_an_earlier_life_that_no_turn_takes_up_is_removed() -> None:
+    async with office() as it:
+        await drafted(it)
+        await drafted(it, "d2", "draft-2")
+        await it.restart()
+        await drafted(it, "d2", "draft-2")  # its turn goes on
+        await it.passes(LEFT_S + 1)
+        assert it.edge.shown == [d.DraftRemoved(place=LOBBY, receipt="draft-1")]
+        assert set(it.drafts) == {"d2"}
+        await it.say(say("d2", "the answer"))
+        assert [posted.post.draft for posted in it.chats.posted] == ["draft-2"]
+
+
+async def test_a_second_draft_of_the_same_answer_replaces_the_first() -> None:
+    async with office() as it:
+        await drafted(it)
+        await drafted(it, receipt="draft-2")
+        assert it.edge.shown == [d.DraftRemoved(place=LOBBY, receipt="draft-1")]
+        assert it.drafts[DeliveryId("d1")].receipt == "draft-2"
+
+
+async def test_a_draft_of_an_answer_that_goes_elsewhere_is_removed() -> None:
+    async with office() as it:
+        await drafted(it)
+        await it.say(say("d1", "the answer", chat="kitchen"))
+        assert it.chats.texts("kitchen") == ["the answer"]
+        assert it.edge.shown == [d.DraftRemoved(place=LOBBY, receipt="draft-1")]
+        assert it.drafts == {}
+
+
+@pytest.mark.parametrize(("unknown", "posts"), [("leave", 1), ("send_again", 2)])
+async def test_D07_a_post_in_place_of_a_lost_draft_goes_by_the_rule_for_unknown_outcomes(
+    unknown: UnknownOutcome, posts: int
+) -> None:
+    async with office(OutboxRules(unknown_outcome=unknown)) as it:
+        await drafted(it)
+        it.chats.will_take_and_be_silent(times=5, draft_gone=True)
+        await it.say(say("d1", "the answer"))
+        for _ in range(5):
+            await it.passes(60)
+        assert it.chats.texts()[:posts] == ["the answer"] * posts
+        assert it.chats.texts().count("the answer") == posts
+
+
+async def test_D12_with_a_history_the_answer_made_of_a_draft_is_looked_for_after_a_crash() -> None:
+    async with office(OutboxRules(history=True)) as it:
+        await drafted(it)
+        it.chats.will_take_and_be_silent()
+        await it.say(say("d1", "the answer"))
+        await it.passes(10)
+        assert it.chats.texts() == ["the answer"]
+        assert it.edge.looked == 1
+        assert it.delivered() == ["d1"]
+
+
+async def test_an_edit_on_its_way_does_not_undo_the_answer() -> None:
+    class Slow(FakeEdge):
+        def __init__(self, chats: FakeChats) -> None:
+            super().__init__(chats)
+            self.gate = asyncio.Event()
+
+        async def show(self, view: d.EdgeView) -> str | None:
+            await self.gate.wait()
+            return await super().show(view)
+
+    async with office() as it:
+        it.makes = Slow
+        await it.restart()
+        assert isinstance(it.edge, Slow)
+        await drafted(it)
+        edit = d.DraftShown(place=LOBBY, text="the ans", receipt="draft-1")
+        it.platform.tell(d.ShowView(token=1, view=edit))
+        await it.say(say("d1", "the answer"))
+        assert it.chats.texts() == []
+        it.edge.gate.set()
+        await it.settle()
+        assert it.chats.texts() == ["the answer"]
+        it.platform.tell(d.ShowView(token=2, view=edit))
+        await it.settle()
+        assert it.edge.shown == [edit]
+
+
+async def test_A14_a_ban_of_hours_ends_in_one_edit_of_the_draft() -> None:
+    async with office() as it:
+        await drafted(it)
+        it.chats.will_fail(d.ProblemKind.RATE_LIMITED, retry_after_s=13_938)
+        await it.say(say("d1", "the answer"), say("d2", "elsewhere", chat="kitchen"))
+        await over(it)
+        await it.passes(13_937)
+        assert it.chats.texts() == ["elsewhere"]
+        assert any("13938" in detail for _, detail in it.incidents)
+        await it.passes(2)
+        assert [(p.post.body.text, p.post.draft) for p in it.chats.posted[1:]] == [("the answer", "draft-1")]
+        assert it.edge.shown == []
+
+
+async def test_a_draft_that_is_told_of_again_is_never_removed_once_it_is_the_answer() -> None:
+    async with office(OutboxRules(limit=20)) as it:
+        await drafted(it, receipt="post-1")  # what the edit of it will be called, too
+        it.edge.holds = True
+        await it.say(say("d1", "one two three four five six seven"))
+        await drafted(it, receipt="post-1")
+        it.edge.release()
+        await it.settle()
+        await drafted(it, receipt="post-1")
+        it.edge.holds = False
+        it.edge.release()
+        await it.settle()
+        await drafted(it, receipt="post-1")
+        assert it.delivered() == ["d1"]
+        assert it.edge.shown == []

@@ -27,6 +27,7 @@ class Platform:
         self.clock = ManualClock()
         self.system = ActorSystem(self.clock)
         self.shown: list[tuple[float, d.EdgeView]] = []
+        self.tokens: list[tuple[int, d.EdgeView]] = []
         self.to_outbox: list[d.DraftPosted | d.DraftOver] = []
         self.written: dict[str, tuple[int, str]] = {}
         self.stands: dict[str, str] = {}
@@ -42,6 +43,7 @@ class Platform:
 
     def _show(self, asked: d.ShowView) -> None:
         self.shown.append((self.clock.monotonic(), asked.view))
+        self.tokens.append((asked.token, asked.view))
         if not self.answers:
             return
         new = isinstance(asked.view, d.DraftShown) and asked.view.receipt is None and self.problem is None
@@ -243,4 +245,29 @@ async def test_a_draft_of_an_earlier_life_goes_on_in_place() -> None:
         it.writes(LONG)
         await it.passes(2)
         assert it.drafts()[0].receipt == "draft-0"
+        assert [told.receipt for told in it.to_outbox if isinstance(told, d.DraftPosted)] == ["draft-0"]
+
+
+async def test_a_draft_that_comes_after_its_turn_is_over_soon() -> None:
+    async with platform() as it:
+        it.answers = False
+        it.begins()
+        it.writes(LONG)
+        await it.passes(2)
+        assert len(it.drafts()) == 1
+        it.ends()
+        await it.passes(TAKEN_UP_S + 1)
         assert it.to_outbox == []
+        (token,) = (token for token, view in it.tokens if isinstance(view, d.DraftShown))
+        it.live.tell(d.ViewShown(token=token, receipt="draft-9", at=it.clock.now()))
+        await it.passes(TAKEN_UP_S + 1)
+        assert [type(told) for told in it.to_outbox] == [d.DraftPosted, d.DraftOver]
+
+
+async def test_a_first_draft_of_which_nobody_knows_is_not_followed_by_another() -> None:
+    async with platform() as it:
+        it.problem = d.Problem(kind=d.ProblemKind.UNKNOWN)
+        it.begins()
+        it.writes(LONG)
+        await it.passes(20)
+        assert len(it.drafts()) == 1

@@ -247,6 +247,20 @@ async def test_a_draft_becomes_the_answer(sim: DiscordSimulator, tmp_path: Path)
     assert (post.text, post.edits, post.buttons, post.reply_to) == ("Well, so be it.", 2, (), asked)
 
 
+async def test_a_draft_that_a_killed_life_left_is_found_again(sim: DiscordSimulator, tmp_path: Path) -> None:
+    drafts = []
+    for _ in range(2):
+        async with Wire(sim, tmp_path) as wire:
+            chat, asked = await lobby(sim, wire)
+            shown = DraftShown(place=Place(chat=chat), text="Well", key="a1" * 12, reply_to=asked)
+            drafts.append(await wire.edge.show(shown))
+    async with Wire(sim, tmp_path) as wire:
+        chat, _ = await lobby(sim, wire)
+        assert await wire.edge.say(wire.post(chat, "Well, so be it.", key="a1" * 12)) not in drafts
+    assert drafts[0] == drafts[1]
+    assert [post.text for post in await sim.posts("lobby")] == ["Well", "Well, so be it."]
+
+
 async def test_a_draft_that_is_gone_or_cannot_become_it(sim: DiscordSimulator, tmp_path: Path) -> None:
     async with Wire(sim, tmp_path) as wire:
         chat, asked = await lobby(sim, wire)

@@ -1,6 +1,6 @@
 """What we say in Slack, as people see it there, and what becomes of a call that fails."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from messages.delivery import (
     DraftRemoved,
     DraftShown,
     Place,
+    Problem,
     ProblemKind,
     ReactionShown,
     TypingShown,
@@ -335,6 +336,49 @@ async def test_an_answer_does_not_wait_for_the_limit_of_edits(sim: SlackSimulato
         assert [each.text for each in await sim.posts("general")] == ["The ans", "The answer"]
         await clock.advance(31)
         await eventually(lambda: _only(sim, receipt))
+
+
+async def test_a_draft_that_became_the_answer_at_the_second_try_is_not_tidied_away(
+    sim: SlackSimulator,
+) -> None:
+    clock = ManualClock()
+    async with Rig(sim, clock=clock) as rig:
+        draft = await rig.edge.show(DraftShown(place=Place(chat=GENERAL), text="The ans"))
+        await sim.misbehaves("rate_limited", method="chat.update", retry_after=30)
+        await sim.misbehaves("rate_limited", method="chat.delete", retry_after=30)
+        await sim.misbehaves("rate_limited", method="chat.postMessage", retry_after=1)
+        problem = await problem_of(rig.edge.say(post("The answer", GENERAL, draft=draft)))
+        assert problem.kind is ProblemKind.RATE_LIMITED
+        await clock.advance(31)
+        assert await rig.edge.say(post("The answer", GENERAL, draft=draft, attempt=2)) == draft
+        await clock.advance(60)
+        assert [each.text for each in await sim.posts("general")] == ["The answer"]
+
+
+async def test_an_answer_that_was_posted_in_place_of_its_draft_is_found_and_the_draft_goes(
+    rig: Rig, sim: SlackSimulator
+) -> None:
+    draft = await rig.edge.show(DraftShown(place=Place(chat=GENERAL), text="The ans"))
+    await sim.misbehaves("rate_limited", method="chat.update", retry_after=1)
+    await sim.misbehaves("posted_then_500", method="chat.postMessage")
+    problem = await problem_of(rig.edge.say(post("The answer", GENERAL, draft=draft)))
+    assert problem.kind is ProblemKind.UNKNOWN
+    receipt = await rig.edge.find(post("The answer", GENERAL, draft=draft))
+    assert [(each.id, each.text) for each in await sim.posts("general")] == [(receipt, "The answer")]
+
+
+async def test_a_draft_that_cannot_be_removed_now_is_said(rig: Rig, sim: SlackSimulator) -> None:
+    draft = await rig.edge.show(DraftShown(place=Place(chat=GENERAL), text="The ans"))
+    assert draft is not None
+    await sim.misbehaves("rate_limited", method="chat.delete", retry_after=7)
+    problem = await problem_of(rig.edge.show(DraftRemoved(place=Place(chat=GENERAL), receipt=draft)))
+    assert (problem.kind, problem.retry_after_s) == (ProblemKind.RATE_LIMITED, 7)
+
+
+async def problem_of(call: Awaitable[str | None]) -> Problem:
+    with pytest.raises(EdgeError) as raised:
+        await call
+    return raised.value.problem
 
 
 async def _only(sim: SlackSimulator, receipt: str) -> bool:

@@ -197,6 +197,18 @@ async def test_an_answer_that_never_comes_leaves_the_outcome_unknown(
         assert await line.edge.say(post(chat, "b", draft=draft)) == draft
 
 
+async def test_D07_a_post_in_place_of_a_lost_draft_is_told_from_an_edit(
+    sim: TelegramSimulator, tmp_path: Path
+) -> None:
+    async with Line(sim, tmp_path, WallClock(), answer_timeout_s=0.3) as line:
+        chat = await a_chat(line)
+        draft = await line.edge.show(DraftShown(place=Place(chat=chat), text="a"))
+        await sim.tell("deletes", chat="kitchen", id=draft)
+        await sim.misbehaves("hang", method="sendMessage", after=True)
+        problem = await problem_of(line.edge.say(post(chat, "b", draft=draft)))
+        assert (problem.kind, problem.draft_gone) == (ProblemKind.UNKNOWN, True)
+
+
 async def test_a_text_whose_markup_is_not_understood_goes_out_plain(line: Line) -> None:
     chat = await a_chat(line)
     await line.sim.misbehaves("cant_parse")

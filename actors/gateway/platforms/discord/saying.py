@@ -221,7 +221,7 @@ class Sayer:
             return False
         if message.get("nonce") == post.key[:25]:
             return True
-        if self.ours.get(identity, post.key) not in ("", post.key):
+        if identity != post.draft and self.ours.get(identity, post.key) not in ("", post.key):
             return False  # it is another post of ours
         if not self._same_content(message, post):
             return False
@@ -287,7 +287,12 @@ class Sayer:
                 self.ours.note(receipt, "")
                 return receipt
         reply_to = None if self.interactions.known(view.reply_to) else as_id(view.reply_to)
-        return await self._post(channel, payload, None, reply_to)
+        if view.key:
+            # The draft of a life that was killed before it could note it is found again by this.
+            payload |= {"nonce": f"{view.key[:24]}d", "enforce_nonce": True}
+        receipt = await self._post(channel, payload, None, reply_to)
+        self.ours.note(receipt, "")
+        return receipt
 
     async def undraft(self, view: DraftRemoved) -> None:
         """Take a draft away. Raises EdgeError."""

@@ -122,7 +122,7 @@ class Posting:
                 answer = await self._from_draft(message, text, draft)
                 if answer is not None:
                     return answer
-            return await self._posted(message, text)
+            return await self._instead(message, text, draft)
         except SlackError as error:
             if error.code in BAD_BLOCKS and message.buttons:
                 log.warning("slack did not take the buttons", code=error.code)
@@ -138,6 +138,13 @@ class Posting:
             ts = await self._piece(inner, part, draft if number == 0 else None)
             first = first or ts
         return first
+
+    async def _instead(self, message: "_Message", text: str, draft: str | None) -> str:
+        """Post anew, then take the draft away: until then, another try may still make the answer out of it."""
+        ts = await self._posted(message, text)
+        if draft is not None:
+            await self._delete(message.channel, draft)
+        return ts
 
     async def _posted(self, message: "_Message", text: str) -> str:
         answer = await self._web.write(
@@ -172,7 +179,6 @@ class Posting:
             # Edits have one limit for the whole account: an answer does not wait for it.
             if error.code not in DRAFT_GONE and error.problem.kind is not ProblemKind.RATE_LIMITED:
                 raise
-            await self._delete(message.channel, draft)
             return None
         if is_truncated(answer):
             await self._delete(message.channel, draft)
@@ -283,7 +289,10 @@ class Posting:
         whole = len(_pieces(post.body.text, TEXT_LIMIT)) or 1
         if whole not in standing:
             return None
-        return standing[min(standing)]
+        first = standing[min(standing)]
+        if post.draft is not None and post.draft not in standing.values():
+            await self._delete(channel, post.draft)
+        return first
 
     async def _standing(self, channel: str, post: Post) -> dict[int, str]:
         """Return the pieces of a post that stand in the chat."""
@@ -336,7 +345,8 @@ class Posting:
             case DraftShown():
                 return await self._show_draft(view)
             case DraftRemoved():
-                await self._delete(await self._channel(view.place), view.receipt)
+                channel = await self._channel(view.place)
+                await self._quietly("chat.delete", channel=channel, ts=view.receipt)
             case ReactionShown():
                 await self._react(view)
             case _:

@@ -31,6 +31,7 @@ LIMITS = Limits(
 )
 CAPABILITIES = Capabilities(
     threads=True,
+    threads_stay=True,
     buttons=True,
     edits=True,
     typing=True,

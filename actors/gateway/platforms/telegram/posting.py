@@ -102,6 +102,9 @@ class Poster:
                     self._remember(post.key, receipts)
         except EdgeError as error:
             self.holds.note(chat, error)
+            if post.draft is not None and error.problem.kind is ProblemKind.UNKNOWN:
+                # An edit of which nobody knows is transient, so this was a new post.
+                error.problem = error.problem.model_copy(update={"draft_gone": True})
             raise
         self._begun.pop(post.key, None)
         return receipts[0]
