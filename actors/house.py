@@ -9,28 +9,40 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import structlog
 
+from actors.bulletin import Bulletin
 from actors.chronicle import Chronicle
 from actors.clock import Clock
+from actors.cluster.nursery import ThespianNursery
+from actors.cluster.spares import Spares
 from actors.console.server import ConsoleServer
 from actors.console.token import token_of
-from actors.endings import DeadLetter
 from actors.errors import StartError
 from actors.fuse import VARIABLE as FUSE
 from actors.fuse import read_fuse, with_fuse
-from actors.gateway.actor import FrontDesk, SuspectDone
+from actors.gateway.access import AccessBook, Homes
+from actors.gateway.access_actor import AccessRoom
+from actors.gateway.actor import Arrived, DeskLinks, FrontDesk, SuspectDone
+from actors.gateway.aliases import Aliases
 from actors.gateway.commands import COMMANDS
 from actors.gateway.delivery import Delivery
 from actors.gateway.desk import HouseDesk
+from actors.gateway.door import DESK, Door, DoorLinks
 from actors.gateway.erasure import Eraser
+from actors.gateway.following import FOLLOWED_FOR
+from actors.gateway.gating import Gate
 from actors.gateway.intake import Intake
+from actors.gateway.pairing import ClaimFile
+from actors.gateway.platform_control import ANSWER_S, PlatformControl
 from actors.gateway.platform_rooms import HouseLinks, Platforms
-from actors.gateway.session_key import SessionKeyError, key_of
+from actors.gateway.sending import Sender
 from actors.gateway.transition import Knowledge
 from actors.hooks import install_hooks
 from actors.lifecycle import Lifecycle
@@ -40,38 +52,37 @@ from actors.retention import RetentionActor
 from actors.search import SearchActor
 from actors.session.actor import Services
 from actors.session.asking import Asker
-from actors.session.decision import Rules
-from actors.session.directory import Roster, Route, SessionDirectory, heard_in
+from actors.session.directory import Roster, Route, SessionDirectory
 from actors.session.live import LiveHub
 from actors.session.models.directory import ModelDirectory
-from actors.session.models.port import ModelCallError
+from actors.session.profiles import Profiles
+from actors.session.profiles import build as build_profiles
+from actors.session.rules import rules_from
 from actors.session.tool_border import ToolBorder
-from actors.supervision import Backoff, Child, Incident, Reports, Supervisor
+from actors.supervision import Backoff, Child, Reports, Supervisor
 from actors.system import ActorSystem
 from actors.tool.actor import ToolWorkshop
 from actors.tool.builtin.history import history_tools
-from actors.tool.catalogue import Catalogue
 from actors.tool.discovery import discover
-from actors.watch import Blocked, LoopWatch
+from actors.watch import LoopWatch
 from messages.gateway import (
-    Acceptance,
     EdgeHeard,
-    MessageReceived,
-    ModelStatusChanged,
     Receipt,
     Say,
-    StatusReport,
+    SayingFailed,
+    SayingSucceeded,
 )
 from messages.ids import MessageId, SessionKey
-from messages.lifecycle import Incident as IncidentEvent
 from messages.lifecycle import Started, Stopping
-from messages.model import ModelRef
+from messages.platforms import PlatformAsked
 from messages.settings import Settings
-from messages.system import IncidentHappened, ProcessStarted, ProcessStopped
+from messages.system import ProcessStarted, ProcessStopped
 from messages.tool import CancelTools, RunTool
 from store.dead_letters import open_letters
 from store.search_keeper import HistorySearch
 from store.store import Store, StoreOpenError
+from store.threads import answered_threads
+from store.usage import usage_reporter
 
 log = structlog.get_logger(__name__)
 
@@ -81,12 +92,10 @@ PULLED = frozenset({"web", "terminal", "api"})
 DRAIN_S = 10.0
 """How long running turns may go on at a stop; what is left is taken up at the next start."""
 
-MOST_PROBLEMS = 50
-
 QUICK = Backoff(first_s=0.2, most_s=30.0)
 
 
-class House:
+class House(Bulletin):
     """A whole Callboard over one data folder. `start`, then `stop`; once."""
 
     def __init__(
@@ -126,7 +135,6 @@ class House:
         """Start them; `stops` undoes it in reverse."""
         self._started_at, began = self._clock.now(), self._clock.monotonic()
         fuse = read_fuse(self._env.get(FUSE, ""))
-        workspace = self._folder(self._settings.tools.workspace or "workspace")
         results = self._folder("results")
         try:
             self._store = Store.open(
@@ -153,25 +161,54 @@ class House:
         stops.push_async_callback(self._models.close)
         await self._models.discover()
         self._problems = [str(p) for p in install_hooks(self._lifecycle, self._settings.hooks, self._home)]
-        self._platforms = Platforms.prepare(self._settings.platforms, self._env)
-        self._problems += self._platforms.problems
-        for secret in self._platforms.secrets():
-            self._redactor.register(secret)
+        self._prepare_platforms(stops)
         self._metrics = Metrics(self.status)
         self._metrics.dead_letters_open = await open_letters(self._store.select)
+        base = AccessBook.of_settings(
+            self._settings.platforms,
+            self._settings.routes,
+            self._platforms.homes,
+            self._platforms.speakers_checked(),
+        )
+        self._access = await AccessRoom.open(self._journal, base, ClaimFile(self._home))
+        self._gate = await self._furnish_gate()
         stops.push_async_callback(self._system.stop_all)
-        self._supervisor = self._raise_actors(workspace, results)
+        self._supervisor = self._raise_actors(results)
         self._store.report_to(self._store_reports)
+        self._door = self._furnish_door()
         self._desk = self._furnish_desk()
         self._note(
             ProcessStarted(life=self._life, version=self._version, pid=os.getpid(), at=self._clock.now())
         )
         self._console = self._build_console()
         await self._console.start()
-        self._desk.open = True
+        self._door.open = True
         self._taking.set()
         self._lifecycle.publish(Started(life=self._life, version=self._version, at=self._clock.now()))
         log.info("ready", seconds=round(self._clock.monotonic() - began, 2), url=self._console.url)
+
+    async def _furnish_gate(self) -> Gate:
+        """Make the gate, which knows in which threads we answered lately."""
+        stay = {name for name, ready in self._platforms.ready.items() if ready.capabilities.threads_stay}
+        gate = Gate(self._access.ledger, PULLED, self._metrics.count_at_door, rooms=frozenset(stay))
+        if self._platforms.ready:
+            since = self._clock.now() - FOLLOWED_FOR
+            gate.following.remember(await answered_threads(self._store.select, since))
+        return gate
+
+    def _prepare_platforms(self, stops: contextlib.AsyncExitStack) -> None:
+        """Check what the settings name; make what the platforms' rooms share."""
+        self._platforms = Platforms.prepare(self._settings.platforms, self._env)
+        self._problems += self._platforms.problems
+        for secret in self._platforms.secrets():
+            self._redactor.register(secret)
+        self._sender = Sender(self._tell_delivery, self._homes, self._home / "attachments" / "sent")
+        self._spares: Spares | None = None
+        if self._platforms.isolated():
+            nursery = ThespianNursery()
+            self._spares = Spares(nursery, self._clock)
+            stops.push_async_callback(nursery.close)
+            stops.push_async_callback(self._spares.close)
 
     def _folder(self, name: str) -> Path:
         folder = self._home / Path(name).expanduser()
@@ -184,77 +221,47 @@ class House:
             ) from None
         return folder
 
-    def _raise_actors(self, workspace: Path, results: Path) -> Supervisor:
+    def _raise_actors(self, results: Path) -> Supervisor:
         searches = self._settings.search.enabled
         tools = discover(own=history_tools(self._search) if searches else ())
         self._problems += [str(problem) for problem in tools.problems]
-        catalogue = Catalogue(tools.specs, self._settings.tools, workspace, results)
-        services = self._services(catalogue)
-        border = ToolBorder(self._redactor, self._hub, self._tell_sessions)
-        system, session = self._system, self._settings.session
-
-        def tools_room() -> object:
-            return ToolWorkshop.start(
-                system, catalogue, border.finished, border.progressed, results, self._watch, self._env
-            )
-
-        def sessions_room() -> object:
-            return SessionDirectory.start(
-                system,
-                services,
-                self._roster,
-                sleep_after_s=session.sleep_after_s,
-                most_awake=session.most_awake,
-                chance=self._chance,
-                on_incident=self._incident,
-            )
-
-        def desk_room() -> object:
-            knowledge = Knowledge(self._models.resolve, self._models.known, self._process_info)
-            return FrontDesk.start(
-                system,
-                knowledge,
-                self._redactor,
-                self._tell_sessions,
-                self._turned_away,
-                intake=self._intake,
-            )
-
-        links = self._platform_links()
-
-        def delivery_room() -> object:
-            outboxes = {name: partial(links.tell, f"outbox:{name}") for name in self._platforms.ready}
-            homes = self._platforms.homes
-            return Delivery.start(
-                system, outboxes, links.tell_session, homes=homes, on_local=self._kept_locally
-            )
-
-        rooms = {
-            "chronicle": lambda: Chronicle.start(system, self._store.journal),
-            "tools": tools_room,
+        profiles, wrong = build_profiles(
+            self._settings,
+            tools.specs,
+            folder=self._folder,
+            results=results,
+            resolve=self._models.resolve,
+        )
+        self._problems += wrong
+        services, links = self._services(profiles), self._platform_links()
+        rooms: dict[str, Callable[[], Any]] = {
+            "chronicle": partial(Chronicle.start, self._system, self._store.journal),
+            "tools": partial(self._start_tools, profiles, results),
             **self._platforms.outboxes(links),
-            "delivery": delivery_room,
-            "sessions": sessions_room,
-            "front desk": desk_room,
+            "delivery": partial(self._start_delivery, links),
+            "sessions": partial(self._start_sessions, services),
+            "access": partial(self._access.start, self._system, self._tell_sessions, self._turned_away),
+            "front desk": partial(self._start_front_desk, self._aliases()),
             **self._platforms.live_views(links),
             **self._platforms.connections(links),
         }
         rooms["retention"] = partial(
             RetentionActor.start,
-            system,
+            self._system,
             self._store,
             self._eraser,
             self._settings.retention,
             results,
+            attachments=self._home / "attachments",
             busy=lambda: bool(self._hub.busy()),
         )
         if searches:
-            rooms["search"] = lambda: SearchActor.start(system, self._search)
+            rooms["search"] = partial(SearchActor.start, self._system, self._search)
         children = tuple(
             Child(name, start, backoff=QUICK, beyond="degrade", attempts=2) for name, start in rooms.items()
         )
         reports = Reports(on_incident=self._supervised)
-        supervisor = Supervisor.launch(system, children, name="root", reports=reports)
+        supervisor = Supervisor.launch(self._system, children, name="root", reports=reports)
         self._hub.on_turn = partial(self._platforms.tell_turn, tell=self._tell)
         self._to_sessions = supervisor.handle("sessions")
         self._to_tools = supervisor.handle("tools")
@@ -263,23 +270,89 @@ class House:
         self._to_chronicle = supervisor.handle("chronicle")
         return supervisor
 
+    def _start_tools(self, profiles: Profiles, results: Path) -> object:
+        border = ToolBorder(self._redactor, self._hub, self._tell_sessions)
+        return ToolWorkshop.start(
+            self._system,
+            profiles.main.catalogue,
+            border.finished,
+            border.progressed,
+            results,
+            self._watch,
+            self._env,
+            catalogue_of=profiles.catalogue_of,
+        )
+
+    def _start_sessions(self, services: Services) -> object:
+        session = self._settings.session
+        return SessionDirectory.start(
+            self._system,
+            services,
+            self._roster,
+            sleep_after_s=session.sleep_after_s,
+            most_awake=session.most_awake,
+            chance=self._chance,
+            on_incident=self._incident,
+        )
+
+    def _aliases(self) -> Aliases:
+        """Their key is a secret of this data folder that stays the same."""
+        token = token_of(self._settings.server, self._home).get_secret_value()
+        return Aliases(self._platforms.with_telling_ids, blake2b(token.encode()).digest())
+
+    def _start_front_desk(self, aliases: Aliases) -> object:
+        knowledge = Knowledge(
+            self._models.resolve, self._models.known, self._process_info, self._platforms_info
+        )
+        links = DeskLinks(self._tell_sessions, partial(self._tell, "access"), self._turned_away)
+        return FrontDesk.start(
+            self._system,
+            knowledge,
+            self._redactor,
+            self._gate,
+            links,
+            intake=self._intake,
+            aliases=aliases,
+        )
+
+    def _start_delivery(self, links: HouseLinks) -> object:
+        follow = partial(self._gate.following.watching, now=self._clock.now)
+        return Delivery.start(
+            self._system,
+            {name: follow(partial(links.tell, f"outbox:{name}")) for name in self._platforms.ready},
+            links.tell_session,
+            homes=self._homes(),
+            target_of=self._platforms.target_of,
+            posted_to=self._access.posted_to,
+            on_local=self._kept_locally,
+        )
+
     def _platform_links(self) -> HouseLinks:
         return HouseLinks(
             system=self._system,
             journal=self._journal,
             tell=self._tell,
-            tell_session=lambda key, ending: self._tell_sessions(Route(key, ending)),
+            tell_session=self._reply_ended,
             tell_delivery=partial(self._tell, "delivery"),
             hear=self._hear,
             on_incident=self._incident,
             count=self._metrics.count_post,
+            count_reconnect=self._metrics.count_reconnect,
+            on_up=lambda name, up: self._metrics.platform_up(name, up=up),
+            select=self._store.select,
+            attachments=self._home / "attachments",
+            spares=self._spares,
             draft_now=self._hub.draft_now,
         )
 
-    def _kept_locally(self, why: str) -> None:
-        """Something had a target that nobody serves: the status says so, once."""
-        if why not in self._problems and len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(why)
+    def _reply_ended(self, key: SessionKey, ending: SayingSucceeded | SayingFailed) -> None:
+        if not self._sender.ended(ending) and not key.startswith(
+            DESK
+        ):  # the front desk's own are no session's
+            self._tell_sessions(Route(key, ending))
+
+    def _homes(self) -> Homes:
+        return Homes(self._access.ledger, self._platforms.ready)
 
     def _tell(self, room: str, message: object) -> None:
         self._supervisor.handle(room).tell(message)
@@ -287,29 +360,22 @@ class House:
     async def _hear(self, message: EdgeHeard) -> Receipt:
         """What comes from platforms: it waits until the desk is open, and for ever once it closes."""
         await self._taking.wait()
-        return await self._desk.hear(message)
+        return await self._door.hear(message)
 
-    def _services(self, catalogue: Catalogue) -> Services:
-        session = self._settings.session
-        rules = Rules(
-            busy_dm=session.busy_dm,
-            busy_group=session.busy_group,
-            busy_api=session.busy_api,
-            model_calls=session.model_calls_per_turn,
-            queue_limit=session.queue_limit,
-            attempts=self._settings.model.attempts,
-            parallel=self._settings.tools.parallel,
+    def _services(self, profiles: Profiles) -> Services:
+        rules = rules_from(
+            self._settings,
             fallbacks=self._models.fallbacks(),
             pulled=PULLED,
+            hints=self._platforms.hints,
         )
         asker = Asker(
             models=self._models,
-            catalogue=catalogue,
+            profiles=profiles,
             hub=self._hub,
             redactor=self._redactor,
             clock=self._clock,
             chance=self._chance,
-            instructions=session.instructions,
             max_output_tokens=self._settings.model.max_output_tokens,
         )
         return Services(
@@ -322,6 +388,7 @@ class House:
             life=self._life,
             tell_workshop=self._tell_tools,
             tell_delivery=self._tell_delivery,
+            usage=usage_reporter(self._store.select, self._clock.now),
         )
 
     def _furnish_search(self) -> HistorySearch:
@@ -333,6 +400,20 @@ class House:
             enabled=self._settings.search.enabled,
         )
 
+    def _furnish_door(self) -> Door:
+        ask = {name: self._supervisor.handle(name).ask for name in ("front desk", "access")}
+        links = DoorLinks(
+            hub=self._hub,
+            clock=self._clock,
+            tell_front_desk=self._tell_front_desk,
+            ask_front_desk=partial(ask["front desk"], block=False),
+            ask_access=partial(ask["access"], block=False),
+            tell_sessions=self._tell_sessions,
+            tell_delivery=self._tell_delivery,
+            says_refusals=self._platforms.says_refusals,
+        )
+        return Door(self._access.ledger, links)
+
     def _furnish_desk(self) -> HouseDesk:
         return HouseDesk(
             hub=self._hub,
@@ -342,11 +423,17 @@ class House:
             roster=self._roster,
             models=self._models,
             clock=self._clock,
-            tell_front_desk=self._tell_front_desk,
+            door=self._door,
             tell_sessions=self._tell_sessions,
             status=self.status,
             metrics=self._metrics,
+            sender=self._sender,
+            control=PlatformControl(self._platforms, self._ask_platform),
         )
+
+    async def _ask_platform(self, room: str, asked: PlatformAsked) -> str:
+        async with asyncio.timeout(ANSWER_S):
+            return str(await self._supervisor.handle(room).ask(asked, block=False))
 
     def _build_console(self) -> ConsoleServer:
         token = token_of(self._settings.server, self._home)
@@ -366,7 +453,7 @@ class House:
 
     async def stop(self) -> None:
         """Take nothing new, let running turns end for a while, then stop the rooms in reverse."""
-        self._desk.open = False
+        self._door.open = False
         self._taking.clear()
         self._lifecycle.publish(Stopping(life=self._life, at=self._clock.now()))
         deadline = self._clock.monotonic() + DRAIN_S
@@ -404,7 +491,7 @@ class House:
     def _tell_delivery(self, say: Say) -> None:
         self._to_delivery.tell(say)
 
-    def _tell_front_desk(self, message: MessageReceived) -> None:
+    def _tell_front_desk(self, message: Arrived) -> None:
         self._to_front_desk.tell(message)
 
     def _taken(self, key: SessionKey, message_id: MessageId) -> None:
@@ -416,96 +503,3 @@ class House:
     def _turned_away(self, receipt: Receipt) -> None:
         if receipt.session_key is not None:
             self._hub.acknowledge(receipt.session_key, receipt)
-
-    def _model_status(self, text: str) -> None:
-        """What a model says of itself, such as the loading of the local one: to all who wait for it."""
-        log.info("model", status=text)
-        for key in self._hub.busy():
-            turn = self._hub.now(key)[0].turn
-            self._hub.told(key, ModelStatusChanged(turn=turn, text=text))
-
-    # ------------------------------------------------------------------ incidents and figures
-
-    def _note(self, fact: ProcessStarted | ProcessStopped | IncidentHappened) -> None:
-        self._to_chronicle.tell(fact)
-
-    def _supervised(self, incident: Incident) -> None:
-        self._incident(incident.child, incident.what, incident.detail)
-
-    def _buried(self, letter: DeadLetter) -> None:
-        """Nobody will handle this. Whoever waits at the door is told, and may send it again."""
-        message = letter.message.message if isinstance(letter.message, Route) else letter.message
-        heard = message if isinstance(message, MessageReceived) else heard_in(message)
-        if heard is None:
-            return
-        with contextlib.suppress(SessionKeyError):
-            key = key_of(heard.origin)
-            why = "Something went wrong inside before this was taken. Please send it again."
-            receipt = Receipt(
-                message_id=heard.message_id, session_key=key, acceptance=Acceptance.REFUSED, why=why
-            )
-            self._hub.acknowledge(key, receipt)
-
-    def _blocked(self, blocked: Blocked) -> None:
-        """Called from the watch's own thread."""
-        who = blocked.actor or ", ".join(blocked.working) or "unknown"
-        self._system.loop.call_soon_threadsafe(self._incident, who, "blocked", str(blocked))
-
-    def _store_reports(self, what: str, detail: str) -> None:
-        self._incident("store", what, detail)
-
-    def _incident(self, child: str, what: str, detail: str) -> None:
-        self._incidents += 1
-        at, detail = self._clock.now(), self._redactor.clean(detail)
-        incident = IncidentHappened.model_validate(
-            {"life": self._life, "child": child, "what": what, "detail": detail, "at": at}
-        )
-        self._note(incident)
-        self._lifecycle.publish(IncidentEvent(child=child, what=what, detail=detail, at=at))
-
-    def _model(self) -> tuple[ModelRef | None, str]:
-        try:
-            return self._models.choose(None), ""
-        except ModelCallError as error:
-            return None, error.failure.remedy or error.failure.detail
-
-    def _process_info(self) -> str:
-        status = self.status()
-        model = f"{status.model.provider}/{status.model.name}" if status.model else status.model_problem
-        hours = status.uptime_s / 3600
-        silent = status.model_silent_s
-        waits = f", waiting for a model for {silent:.0f} s" if silent >= 1 else ""
-        return (
-            f"- **Process**: Callboard {status.version}, up for {hours:.1f} h, {status.sessions_awake} session(s) "
-            f"awake, {status.turns_running} running{waits}\n- **Configured model**: {model}"
-        )
-
-    def status(self) -> StatusReport:
-        """Say how the process is doing."""
-        now = self._clock.now()
-        model, problem = self._model()
-        children = self._supervisor.status() if hasattr(self, "_supervisor") else ()
-        return StatusReport(
-            version=self._version,
-            pid=os.getpid(),
-            life=self._life,
-            started_at=self._started_at,
-            uptime_s=(now - self._started_at).total_seconds(),
-            home=str(self._home),
-            model=model,
-            model_problem=problem or "; ".join(self._problems),
-            sessions_awake=len(self._roster.awake),
-            turns_running=len(self._hub.busy()),
-            turns_done=self._metrics.turns_done,
-            model_silent_s=round(self._hub.longest_silence_s(self._clock.monotonic()), 1),
-            mailbox_refusals=self._system.mailbox_refusals,
-            loop_lag_ms=round(self._watch.lag_s * 1000, 1),
-            incidents=self._incidents,
-            store=self._store.stats() | self._search.figures(),
-            platforms=dict(self._platforms.states),
-            degraded=(
-                *(child.name for child in children if child.state == "degraded"),
-                *self._platforms.degraded(),
-                *(("store",) if self._store.problem else ()),
-            ),
-        )

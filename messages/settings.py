@@ -188,7 +188,8 @@ class RetentionSettings(Part):
         None, description="A conversation in which nothing has happened for so many days is deleted."
     )
     keep_results_days: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Kept files of long tool results, and what people attached, are deleted after so many days."
+        None,
+        description="Kept files of long tool results, and what people attached, are deleted after so many days.",
     )
 
 
@@ -244,6 +245,10 @@ class AccessSettings(Part):
     )
     threads: Literal["per_user", "shared"] = Field("shared", description="The same in threads.")
     shared_chats: tuple[str, ...] = Field((), description="Chats with one conversation for all.")
+    follow_threads: bool = Field(
+        True,
+        description="In a thread in which we were spoken to or answered within a day, what follows needs no mention.",
+    )
     overheard: Annotated[int, Field(ge=0, le=500)] = Field(
         30, description="Messages not said to us that are given along as context; 0: none."
     )

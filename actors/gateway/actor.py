@@ -10,6 +10,7 @@ from actors.gateway.aliases import Aliases
 from actors.gateway.commands import parse
 from actors.gateway.gating import Gate
 from actors.gateway.intake import MOST_DEATHS, Intake
+from actors.gateway.masking import masked
 from actors.gateway.session_key import SessionKeyError
 from actors.gateway.transition import Knowledge, LeftAlone, ToAccess, ToSession, TurnedAway, decide
 from actors.redaction import Redactor
@@ -118,8 +119,7 @@ class FrontDesk(LoopActor):
 
     def _route_of(self, change: MessageEdited | MessageDeleted) -> Route | None:
         if isinstance(change, MessageEdited):
-            text = self._redactor.clean(change.text)
-            change = change if text == change.text else change.model_copy(update={"text": text})
+            change = _as_said(masked(change, self._redactor.clean))
         try:
             key = self._gate.whose(change)
         except SessionKeyError:
@@ -186,15 +186,15 @@ class FrontDesk(LoopActor):
         self._links.tell_sessions(Route(key, failed))
 
     def _masked(self, heard: MessageReceived) -> MessageReceived:
-        changes: dict[str, object] = {}
-        text = self._redactor.clean(heard.text)
-        if text != heard.text:
-            changes["text"] = text
-        if heard.quote is not None:
-            said = self._redactor.clean(heard.quote.text)
-            if said != heard.quote.text:
-                changes["quote"] = heard.quote.model_copy(update={"text": said})
-        return self._aliases.given(heard.model_copy(update=changes) if changes else heard)
+        return self._aliases.given(masked(heard, self._redactor.clean))
+
+
+def _as_said(edit: MessageEdited) -> MessageEdited:
+    """What follows `/queue` or `/steer` is what was said; the word itself is no part of it."""
+    command = parse(edit.text)
+    if command is None or command.name not in ("queue", "steer") or not command.argument:
+        return edit
+    return edit.model_copy(update={"text": command.argument})
 
 
 def _is_stop(heard: MessageReceived) -> bool:

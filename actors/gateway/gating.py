@@ -11,7 +11,8 @@ In this order; the first that applies decides.
     of a program                                     left alone, unless it may and is
                                                      addressed; its commands always are
     a command to somebody else (`/x@other`)          left alone
-    not addressed to us                              overheard: kept as context
+    not addressed to us, and not said in a thread    overheard: kept as context
+    that we take part in (see `following`)
     taken before                                     let in, to be recognised by its id
     a command that waited for a minute               left alone: nobody means it any more
     older than the settings allow                    answered with one notice a chat
@@ -33,6 +34,7 @@ import structlog
 
 from actors.gateway.access import RANK, AccessLedger, AccountBook, Standing
 from actors.gateway.commands import BY_NAME, Parsed, parse
+from actors.gateway.following import Following, is_for_somebody
 from actors.gateway.limits import Buckets, Counts, Latest, OnceInAWhile
 from actors.gateway.overheard import Ears
 from actors.gateway.session_key import key_for
@@ -109,12 +111,18 @@ class Gate:
         ledger: AccessLedger,
         surfaces: frozenset[str],
         count: Callable[[str, str], None] = lambda _platform, _what: None,
+        *,
+        rooms: frozenset[str] = frozenset(),
     ) -> None:
-        """`surfaces` are the platforms that are our own; `count` is told of each message that is not let in."""
+        """`surfaces` are the platforms that are our own; `count` is told of each message that is not let in.
+
+        In the threads of the accounts `rooms`, nobody goes on without addressing us.
+        """
         self._ledger = ledger
         self._surfaces = surfaces
         self._count = count
         self._ears = Ears()
+        self._following = Following(ledger, rooms)
         self._users: Buckets[tuple[str, str]] = Buckets()
         self._chats: Buckets[Chat] = Buckets()
         self._refusals: OnceInAWhile[tuple[str, ...]] = OnceInAWhile()
@@ -128,6 +136,10 @@ class Gate:
     @property
     def ears(self) -> Ears:
         return self._ears
+
+    @property
+    def following(self) -> Following:
+        return self._following
 
     def guards(self, origin: Origin) -> bool:
         """Whether there are access rules where something was said."""
@@ -174,7 +186,8 @@ class Gate:
             self._bot_turns.reset(chat)
         if not dm and _is_for_another(heard, command):
             return LeftAlone("for_another")
-        if not dm and not _is_addressed(account, heard, command):
+        addressed = dm or _is_addressed(account, heard, command)
+        if not addressed and (command is not None or not self._following.goes_on(account, heard)):
             self._ears.hear(_ring_of(chat, heard), heard, account.settings.overheard)
             return LeftAlone("not_addressed")
         taken = (chat, heard.message_id)
@@ -186,6 +199,8 @@ class Gate:
         self._taken.put(taken, key)
         if dm or (command is not None and command.name not in SAID_TO_THE_MODEL):
             return LetIn(heard)
+        if addressed and (heard.mentions_us or heard.quote is not None):
+            self._following.note(origin, min(heard.sent_at or heard.at, heard.at))
         return LetIn(self._with_context(heard, chat, key))
 
     def _held_back(
@@ -330,13 +345,22 @@ def _is_for_another(heard: MessageReceived, command: Parsed | None) -> bool:
 
 
 def _is_addressed(account: AccountBook, heard: MessageReceived, command: Parsed | None) -> bool:
-    if heard.via != "message" or heard.mentions_us or (heard.quote is not None and heard.quote.ours):
+    if heard.via != "message" or heard.mentions_us or _replies_to_us(heard):
         return True
     if heard.author.bot:
         return False  # also where everything is answered: two programs there would never end
     if account.answers_everything(heard.origin):
         return True
     return command is not None and command.name in BY_NAME and not account.is_quiet(heard.origin)
+
+
+def _replies_to_us(heard: MessageReceived) -> bool:
+    """In a thread under a message of ours all replies are ours, but what begins with somebody else's name."""
+    quote, origin = heard.quote, heard.origin
+    if quote is None or not quote.ours:
+        return False
+    of_the_root = origin.chat_type is ChatType.THREAD and quote.message_id == origin.thread
+    return not (of_the_root and is_for_somebody(heard))
 
 
 def _not_theirs(account: AccountBook, heard: MessageReceived, command: Parsed | None) -> Refused | None:

@@ -55,6 +55,8 @@ class Capabilities:
     """What the platform can do."""
 
     threads: bool = False
+    threads_stay: bool = False
+    """Its threads are rooms that stay, as large as chats: what is said there is not said to us by itself."""
     buttons: bool = False
     edits: bool = False
     typing: bool = False

@@ -28,7 +28,14 @@ def user_entry(message: MessageAccepted, told: Surroundings | None = None) -> Us
     if context:
         text = f"{context}\n{text}".rstrip("\n")
     blocks: tuple[UserBlock, ...] = (TextBlock(text=text),) if text else ()
-    return UserEntry(blocks=(*blocks, *message.attachments))
+    return UserEntry(blocks=(*blocks, *map(_attached, message.attachments)))
+
+
+def _attached(block: UserBlock) -> UserBlock:
+    """A note that stands for a file or a forward holds names that strangers chose: no line of it is ours."""
+    if not isinstance(block, TextBlock) or (text := quoting.spoken(block.text)) == block.text:
+        return block
+    return TextBlock(text=text)
 
 
 def summary_entry(summary: str) -> UserEntry:

@@ -22,7 +22,7 @@ async def test_a_message_waits_for_the_journal_and_is_answered_once_in_its_turn(
         for _ in range(AWAY):
             stage.journal.will_fail_next_append(JournalUnavailableError("the disk is full"))
         for n in range(3):
-            stage.desk.tell(stage.message(f"say {n}"))
+            stage.hands_in(stage.message(f"say {n}"))
         await stage.clock.advance(JOURNAL_PATIENCE_S - 1)
         accepted = [m.text for m in await stage.of_kind(f.MessageAccepted)]
         assert accepted == ["zero", "say 0", "say 1", "say 2"]
@@ -54,7 +54,7 @@ async def test_when_it_takes_too_long_people_are_told_and_nothing_is_taken() -> 
         receipts: list[Receipt] = []
         waiting = [stage.hub.expect(stage.key(), stage.message(f"say {n}").message_id) for n in range(3)]
         for n in range(3):
-            stage.desk.tell(stage.message(f"say {n}", message_id=f"m{n + 2}"))
+            stage.hands_in(stage.message(f"say {n}", message_id=f"m{n + 2}"))
         await stage.clock.advance(3 * JOURNAL_PATIENCE_S)
         receipts = [receipt.result() for receipt in waiting]
         assert [(r.acceptance, r.why) for r in receipts] == [(Acceptance.REFUSED, BUSY)] * 3

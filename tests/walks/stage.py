@@ -160,9 +160,10 @@ class Stage:
         self.home = folder
         access = await AccessRoom.open(self.journal, book, ClaimFile(folder))
         self.ledger = access.ledger
+        gate = Gate(self.ledger, frozenset())
         self.delivery = Delivery.start(
             self.system,
-            dict.fromkeys(self.platforms, self.platform.say),
+            dict.fromkeys(self.platforms, gate.following.watching(self.platform.say, self.clock.now)),
             self._tell_ending,
             homes=Homes(self.ledger, self.platforms),
             posted_to=access.posted_to,
@@ -193,7 +194,7 @@ class Stage:
             self.system,
             Knowledge(self.models.resolve, self.models.known, lambda: "", lambda: ""),
             self.redactor,
-            Gate(self.ledger, frozenset()),
+            gate,
             DeskLinks(self.sessions.tell, self.access.tell, self._turned_away),
         )
         links = DoorLinks(

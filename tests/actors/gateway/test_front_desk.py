@@ -487,6 +487,16 @@ async def test_R15_an_edit_is_never_a_command_and_never_a_new_message(porch: Por
     assert len(commands) == 1
 
 
+@pytest.mark.parametrize("said", ["/queue half a sentence", "/steer half a sentence", "half a sentence"])
+async def test_R15_what_waits_is_changed_without_the_word_of_its_command(porch: Porch, said: str) -> None:
+    porch.models.will_hang()
+    await porch.writes("a long question", dm("u"), "9")
+    await porch.writes("/queue half a sen", dm("u"), "10")
+    await change(porch, "10", dm("u"), said)
+    (noted,) = (x for x in facts_of(porch, key_for(dm("u"), porch.ledger.book)) if isinstance(x, f.EditNoted))
+    assert (noted.text, noted.in_time) == ("half a sentence", True)
+
+
 async def test_R15_an_edit_comes_after_its_message_however_quick_it_is(porch: Porch) -> None:
     porch.models.will_say("ok")
     message = porch.message("half a sen", dm("u"), "5")
