@@ -10,7 +10,7 @@ RUNS   := $(VENV)/.installed-run
 TESTS  := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run chat test test-unit lint fmt bench chaos chaos-long counterparts schema docs clean chromium
+.PHONY: help install run chat test test-unit soak lint fmt bench chaos chaos-long counterparts schema docs clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" pass
 
 test-unit: $(TESTS) ## Run the tests that take no real process, browser or model
 	$(BIN)/python -m pytest -m "not slow and not soak" $(ARGS)
+
+soak: $(TESTS) ## Run the tests that take minutes
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(TESTS) ## Check style, format and types
 	$(BIN)/ruff check .

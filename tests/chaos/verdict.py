@@ -40,6 +40,8 @@ class Counts:
     refused: int
     set_aside: int
     """Turns that were running at three starts in a row and were stopped, aloud."""
+    too_old: int
+    """Messages of turns that a clock two days ahead made too old to go on with: they were told how to retry."""
     tools_run: int
     outcomes_unknown: int
     posts: int
@@ -142,6 +144,7 @@ def judge(said: Sequence[Message], seed: int, facts: Facts, seen: Seen) -> Count
         answered=_answered(facts, seen),
         refused=len(seen.refused),
         set_aside=sum(isinstance(x, f.TurnEnded) and x.reason == "crashed" for x in _all(facts)),
+        too_old=_too_old(facts),
         tools_run=len(tools),
         outcomes_unknown=sum(fact.status is ToolStatus.UNKNOWN for fact in tools),
         posts=len(seen.posts),
@@ -186,6 +189,11 @@ def _settlements(facts: Facts) -> Counter[str]:
 def _answered(facts: Facts, seen: Seen) -> int:
     replies = (fact for fact in _all(facts) if isinstance(fact, f.ReplyOwed) and not fact.notice)
     return len({m for reply in replies for m in reply.answers} & seen.accepted)
+
+
+def _too_old(facts: Facts) -> int:
+    ended = (fact for fact in _all(facts) if isinstance(fact, f.TurnEnded) and fact.reason == "stale")
+    return len({name for fact in ended for name in fact.message_ids})
 
 
 def _effects_missing(facts: Facts, seen: Seen) -> list[str]:

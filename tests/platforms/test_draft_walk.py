@@ -14,7 +14,7 @@ from tests.platforms.simulators.slack import SlackSimulator
 from tests.platforms.simulators.telegram import TelegramSimulator
 from tests.process.real import PATIENCE_S, Program, scripted
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow  # of the walks that take longest, one is enough each time: `make soak` has all
 
 SIMULATORS: Mapping[str, type[Any]] = {
     "discord": DiscordSimulator,
@@ -114,6 +114,7 @@ async def test_a_draft_becomes_the_answer(
         assert [post.text for post in await sim.posts()] == [ANSWER, ANSWER]
 
 
+@pytest.mark.soak
 async def test_a_kill_leaves_one_answer(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ async def test_a_kill_leaves_one_answer(
         await whole(sim)
 
 
+@pytest.mark.soak
 async def test_a_stopped_turn_leaves_no_draft(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_stopped_turn_leaves_no_draft(
         assert draft.text not in [post.text for post in posts]
 
 
+@pytest.mark.soak
 async def test_a_long_answer_begins_with_its_draft(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -162,6 +165,7 @@ async def test_a_long_answer_begins_with_its_draft(
         assert not any(post.buttons for post in posts)
 
 
+@pytest.mark.soak
 async def test_a_draft_that_a_moderator_takes_away_comes_back_as_the_answer(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -197,6 +201,7 @@ async def no_edits(sim: Any, seconds: float, times: int) -> None:
         await sim.misbehaves("flood", times=times, method="editMessageText", retry_after=int(seconds))
 
 
+@pytest.mark.soak
 async def test_A12_edits_that_are_refused_for_a_while_leave_one_answer(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path
 ) -> None:
@@ -214,6 +219,7 @@ async def test_A12_edits_that_are_refused_for_a_while_leave_one_answer(
         await whole(sim)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("after", [Say("NO_REPLY"), Fail(400, {"error": {"message": "it is broken"}})])
 async def test_a_draft_of_which_nothing_comes_goes_away(
     platform: str, sim: Simulator, model: ModelServer, tmp_path: Path, after: Say | Fail
