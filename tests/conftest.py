@@ -22,13 +22,13 @@ ALLOWED_THREADS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Try a slow test a second time: it talks to real processes, on machines that stand still for seconds.
+    """Try a slow test up to two times more: it talks to real processes, on machines that stand still for seconds.
 
-    Each second try is shown. Whatever needs one often is a fault.
+    Each further try is shown. Whatever needs one often is a fault.
     """
     for item in items:
         if item.get_closest_marker("slow") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture
