@@ -49,7 +49,7 @@ async def test_B03_a_store_that_takes_nothing_is_told_of_and_comes_back_and_noth
         limit_files(program, 60_000)  # what is longer already cannot be written to at its end
         first = asyncio.create_task(program.says("one"))
         text = await until_ready(program, ready=False)
-        assert text.startswith("not ready: the ")
+        assert json.loads(text)["problem"].startswith("the ")
         code, out, _ = await callboard(program.home, "status", "--json")
         assert code == 0
         status = json.loads(out)
