@@ -346,9 +346,8 @@ class House(Bulletin):
         )
 
     def _reply_ended(self, key: SessionKey, ending: SayingSucceeded | SayingFailed) -> None:
-        if not self._sender.ended(ending) and not key.startswith(
-            DESK
-        ):  # the front desk's own are no session's
+        """What `callboard send` and the front desk said is no session's."""
+        if not self._sender.ended(ending) and not key.startswith(DESK):
             self._tell_sessions(Route(key, ending))
 
     def _homes(self) -> Homes:
