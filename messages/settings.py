@@ -95,7 +95,7 @@ class SessionSettings(Part):
         200, description="Messages that may wait in one session; the next is refused aloud."
     )
     sleep_after_s: Annotated[float, Field(gt=0)] = Field(
-        600.0, description="An idle session leaves memory after this; its history stays."
+        120.0, description="An idle session leaves memory after this; its history stays."
     )
     most_awake: Annotated[int, Field(ge=1)] = Field(
         20_000, description="Above this many, the idle ones least used leave memory earlier."

@@ -110,20 +110,40 @@ async def test_the_log_is_moved_into_the_file_in_a_quiet_moment(path: Path, cloc
     store = Store.open(path, StoreSettings(checkpoint_wal="100KB"), clock)
     try:
         await store.start()
-        await store.journal.append(A, 0, [incident("x" * 80_000)])
+        await store.journal.append(A, 0, [incident("x" * 40_000)])
         await clock.advance(1.0)  # something was committed since the start: not quiet
         assert store.stats()["checkpoints"] == 0
         await clock.advance(1.0)
         await store.journal.append(A, 1, [incident("after")])  # the writer has come past the checkpoint
         figures = store.stats()
         assert figures["checkpoints"] == 1
-        assert int(figures["wal_bytes"]) < 80_000
+        assert int(figures["wal_bytes"]) < 40_000
         await clock.advance(3.0)
         await store.journal.append(A, 2, [incident("small")])
         assert store.stats()["checkpoints"] == 1
     finally:
         await store.close()
     assert clock.waiting == 0
+
+
+async def test_a_log_of_full_length_is_moved_in_a_calm_moment_when_none_is_quiet(
+    path: Path, clock: ManualClock
+) -> None:
+    store = Store.open(path, StoreSettings(checkpoint_wal="100KB"), clock)
+    try:
+        await store.start()
+        for second in range(3):
+            await store.journal.append(A, second, [incident("x" * 20_000)])
+            await clock.advance(1.0)
+        await store.journal.append(A, 3, [incident("after")])
+        assert store.stats()["checkpoints"] == 1
+        for number in range(4, 64):  # too much is going on to let anybody wait
+            await store.journal.append(A, number, [incident("x" * 3_000)])
+        await clock.advance(1.0)
+        await store.journal.append(A, 64, [incident("after")])
+        assert store.stats()["checkpoints"] == 1
+    finally:
+        await store.close()
 
 
 async def test_no_index_but_the_key_of_facts_and_a_comment_on_every_column(store: Store) -> None:
