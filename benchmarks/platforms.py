@@ -16,7 +16,8 @@ again. One JSON line:
     p95_added_ms     from a person's message to the answer in the chat, less the model's second
     others_p95_ratio the same of the platforms that are not killed: while others are, over before
     back_s_max       from a kill until the platform is connected again
-    rss_growth_mb    of all our processes, from a quarter of the time to the end
+    rss_mb, edges_rss_mb   of Callboard's process, and of the processes of its platforms
+    rss_growth_mb    of all of them, from a quarter of the time to the end
 """
 
 import argparse
@@ -28,9 +29,9 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import psutil
@@ -62,6 +63,16 @@ class Asked:
     message_id: str
 
 
+class Rss(NamedTuple):
+    """Memory at one moment, in megabytes; pages that processes share count in each."""
+
+    at: float
+    ours: float
+    """Of Callboard itself."""
+    edges: float
+    """Of the processes of platforms, those that stand ready too."""
+
+
 @dataclass
 class Field:
     """What happened."""
@@ -70,7 +81,7 @@ class Field:
     killed_from: float | None = None
     kills: int = 0
     backs: list[float] = field(default_factory=list)
-    rss: list[tuple[float, float]] = field(default_factory=list)
+    rss: list[Rss] = field(default_factory=list)
 
 
 async def talk(
@@ -89,23 +100,33 @@ async def talk(
         await asyncio.sleep(max(0.0, 1.0 / rules.rate - (time.monotonic() - began)))
 
 
-def family(board: Callboard) -> list[psutil.Process]:
-    """Our processes: Callboard and its children."""
-    return [board.process, *board.process.children(recursive=True)]
+async def edges(board: Callboard, http: aiohttp.ClientSession) -> list[psutil.Process]:
+    """Return the processes in which platforms live, and those that stand ready behind them: no children of ours.
+
+    All of them have the same parent, which thespian has made.
+    """
+    pids = [pid for each in (await status(http))["platforms"] if (pid := pid_in(each))]
+    with contextlib.suppress(psutil.Error):
+        parent = psutil.Process(pids[0]).parent() if pids else None
+        if parent is not None and parent.pid not in (1, board.process.pid):
+            return [parent, *parent.children(recursive=True)]
+    return []
 
 
-def rss_mb(board: Callboard) -> float:
+def rss_mb(processes: Iterable[psutil.Process]) -> float:
     total = 0.0
-    for process in family(board):
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             total += process.memory_info().rss / 1e6
     return total
 
 
 async def watch_memory(board: Callboard, field_: Field) -> None:
-    while True:
-        field_.rss.append((time.monotonic(), rss_mb(board)))
-        await asyncio.sleep(2.0)
+    async with aiohttp.ClientSession(board.url, headers=board.headers) as http:
+        while True:
+            ours = rss_mb([board.process, *board.process.children(recursive=True)])
+            field_.rss.append(Rss(time.monotonic(), ours, rss_mb(await edges(board, http))))
+            await asyncio.sleep(2.0)
 
 
 async def status(http: aiohttp.ClientSession) -> dict[str, Any]:
@@ -285,8 +306,22 @@ async def drive(
 
 
 def memory(field_: Field) -> dict[str, Any]:
-    first, last = field_.rss[len(field_.rss) // 4], field_.rss[-1]
-    return {"rss_mb": round(last[1], 1), "rss_growth_mb": round(last[1] - first[1], 1)}
+    """Compare the last tenth with the tenth that follows the first quarter: one moment says little."""
+    tenth = max(1, len(field_.rss) // 10)
+    early, late = field_.rss[len(field_.rss) // 4 :][:tenth], field_.rss[-tenth:]
+
+    def mean(of: Sequence[Rss], *, edges: bool) -> float:
+        return sum(each.edges if edges else each.ours for each in of) / len(of)
+
+    ours, of_edges = mean(late, edges=False), mean(late, edges=True)
+    grown = (ours - mean(early, edges=False), of_edges - mean(early, edges=True))
+    return {
+        "rss_mb": round(ours, 1),
+        "edges_rss_mb": round(of_edges, 1),
+        "rss_growth_mb": round(sum(grown), 1),
+        "edges_rss_growth_mb": round(grown[1], 1),
+        "rss_most_mb": round(max(each.ours + each.edges for each in field_.rss), 1),
+    }
 
 
 def main() -> None:

@@ -154,8 +154,14 @@ class ServerSettings(Part):
 class StoreSettings(Part):
     """The database."""
 
-    memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
-    threads: Annotated[int, Field(ge=1)] = 2
+    memory_limit: Annotated[str, Field(pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")] | None = Field(
+        None,
+        description="How much memory queries may take, such as `2GB`; else 40 % of the machine's or the container's.",
+    )
+    threads: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="How many threads may work on queries; else one for each processor but the first, at least one.",
+    )
     checkpoint_wal: str = Field("16MB", pattern=r"^\d+(\.\d+)?\s?[KMG]i?B$")
     spill_limit: str = Field(
         "4GB",

@@ -14,6 +14,7 @@ import structlog
 
 from actors.clock import Clock, WallClock
 from messages.settings import StoreSettings
+from store.machine import memory_limit, query_threads
 from store.mark import Mark, MarkRead, mark_path, read_mark
 from store.processors import workers_keep_one_free
 from store.recovery import (
@@ -82,8 +83,8 @@ def size_in_bytes(text: str) -> int:
 def config_of(settings: StoreSettings) -> dict[str, str | bool | int | float | list[str]]:
     """Return DuckDB's configuration. All connections of a process must give the same."""
     return {
-        "threads": settings.threads,
-        "memory_limit": settings.memory_limit,
+        "threads": query_threads(settings),
+        "memory_limit": memory_limit(settings),
         "checkpoint_threshold": f"{size_in_bytes(settings.checkpoint_wal) * _BUSY_FACTOR}B",
         "max_temp_directory_size": f"{size_in_bytes(settings.spill_limit)}B",
         # Give memory back after each burst: 10,000 sessions' facts left 70 MB behind, now 19.

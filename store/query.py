@@ -23,6 +23,7 @@ import structlog
 
 from messages.base import in_utc
 from messages.settings import StoreSettings
+from store.machine import memory_limit
 from store.opening import open_beside
 from store.processors import keep_one_free
 from store.query_check import check
@@ -183,7 +184,7 @@ def explained(error: duckdb.Error, settings: StoreSettings) -> str:
                 "ask for less, or raise it"
             )
         return (
-            f"the query needs more memory than store.memory_limit ({settings.memory_limit}) allows; "
+            f"the query needs more memory than store.memory_limit ({memory_limit(settings)}) allows; "
             "group or filter earlier, or raise it"
         )
     if isinstance(error, duckdb.InterruptException):

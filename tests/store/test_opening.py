@@ -106,7 +106,7 @@ def test_B01_a_second_process_is_told_who_holds_the_file_and_harms_nothing(path:
 async def test_B01_this_process_cannot_open_it_twice_with_other_settings(path: Path) -> None:
     store = Store.open(path, SETTINGS, WallClock())
     with pytest.raises(StoreOpenError, match="open in this process with other settings"):
-        Store.open(path, StoreSettings(threads=1), WallClock())
+        Store.open(path, StoreSettings(threads=3), WallClock())
     await store.close()
 
 

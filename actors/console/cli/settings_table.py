@@ -88,8 +88,6 @@ _MEANINGS: Final = {
     "user": "The platform's id of a person.",
     "profile": "The profile's name.",
     "host": "The address to listen on. Other machines reach the server only when this is changed.",
-    "memory_limit": "How much memory DuckDB may use.",
-    "threads": "How many threads DuckDB may use for queries.",
     "checkpoint_wal": "The size of the log at which it is moved into the file.",
     "level": "What is logged: this level and what is more serious.",
     "timeout_s": "How long a hook may take, in seconds.",
