@@ -4,10 +4,11 @@ The same seed makes the same plan. What the machine makes of it, in which millis
 kill falls, differs from run to run; that is why there are many.
 """
 
+import itertools
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Account = Literal["web", "keyed", "looked", "bare"]
@@ -37,6 +38,10 @@ SEEN_POINTS = ("tool", "posted", "asked")
 """Seen from outside: a tool has left its mark and goes on; the platform has posted and not said so; the
 model has been asked."""
 
+STORE_DEATHS = ("before", "after", "invalid")
+"""How the store's thread dies: before a commit of facts; after it and before anybody hears of it; because DuckDB
+gives the database up."""
+
 POLICIES = ("queue", "queue", "queue", "interrupt", "collect", "steer")
 """What a message does that comes while a turn runs; in turn over the chats, said there first with /busy."""
 
@@ -62,12 +67,15 @@ class Message:
 class End:
     """How a life ends: after `wait_s`, or at a point, whichever the plan names. Then SIGKILL."""
 
-    kind: Literal["start", "random", "named", "seen", "rest", "full"]
+    kind: Literal["start", "random", "named", "seen", "rest", "full", "store"]
     """`start`: so long after exec, mostly before it is ready; `random`: so long after it is ready;
     `rest`: when no turn runs any more, for storms of deaths have pauses; `full`: there is no room on the
-    disk for so long, then there is again, and then as `rest`."""
+    disk for so long, then there is again, and then as `rest`; `store`: its store's thread dies as `deaths`
+    say and comes back each time, and then as `rest`, or so long after the last death when there is a wait."""
     wait_s: float = 0.0
     point: str = ""
+    deaths: tuple[str, ...] = ()
+    """`KIND:N`: by a kind of `STORE_DEATHS`, at the Nth commit of facts after the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,25 @@ def make_plan(
         said = tuple(_message(chance, sessions, accounts, counts) for _ in range(per_life))
         jump = chance.choice(JUMPS_S) if chance.random() < 0.15 else None
         lives.append(Life(said, _end(chance), jump))
-    return Plan(seed, tuple(lives))
+    return Plan(seed, tuple(_with_store_deaths(lives, random.Random(f"{seed}-store"))))
+
+
+def _with_store_deaths(lives: Sequence[Life], chance: random.Random) -> list[Life]:
+    """Let the store die again and again in one life of eight, and already in the third, there in every way.
+
+    That one ends when the store is back; of the others some are killed while it is down.
+    """
+    later = range(3, len(lives))
+    falling = [2, *sorted(chance.sample(later, min(len(later), max(1, len(lives) // 8 - 1))))]
+    kinds = itertools.cycle(chance.sample(STORE_DEATHS, len(STORE_DEATHS)))
+    with_deaths = list(lives)
+    for turn, number in enumerate(number for number in falling if number < len(lives)):
+        deaths = tuple(
+            f"{next(kinds)}:{chance.randint(2, 4)}" for _ in range(chance.randint(2, 3) if turn else 3)
+        )
+        wait_s = chance.uniform(0.02, 0.3) if turn and chance.random() < 0.3 else 0.0
+        with_deaths[number] = replace(lives[number], end=End("store", wait_s, deaths=deaths))
+    return with_deaths
 
 
 def _message(

@@ -8,16 +8,18 @@ import signal
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
 from tests.chaos.model_process import EFFECTS
 from tests.chaos.plan import End, Life, Message, Plan
 from tests.chaos.platform_process import ACCOUNTS, LIMIT, SECRET
+from tests.chaos.seen import Json, Posted, Seen
 from tests.process.real import ROOT, Program, environment, scripted
+
+RUN_SYSTEM = ROOT / "run_system.py"
+STORE_PROCESS = ROOT / "tests" / "chaos" / "store_process.py"
 
 READY_WITHIN_S = 60.0
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
@@ -26,48 +28,14 @@ FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 POINT_WITHIN_S = 3.0
 """A named point that was not reached so long after the start is replaced by a kill at once."""
 REST_WITHIN_S = 10.0
+STORE_BACK_WITHIN_S = 30.0
+"""So long may the store be away after its thread has died; what is asked of it waits for 10 s."""
+STORE_REST_WITHIN_S = 60.0
+"""So long may it take after that until all that was said is heard and answered."""
 QUIET_WITHIN_S = 240.0
 QUIET_S = 3.0
 MOST_UNEXPECTED = 3
 """A program that ends by itself again and again is not worth killing."""
-
-Json = dict[str, Any]
-
-
-@dataclass
-class Posted:
-    """A post as people of the platform see it."""
-
-    account: str
-    key: str
-    chat: str
-    text: str
-    reply_to: str | None
-    part: int
-    of: int
-    marked: bool
-
-
-@dataclass
-class Seen:
-    """What was seen from outside: the truth that the journal is compared with."""
-
-    accepted: set[str] = field(default_factory=set)
-    """Ids that were acknowledged."""
-    refused: dict[str, str] = field(default_factory=dict)
-    posts: list[Posted] = field(default_factory=list)
-    effects: Counter[str] = field(default_factory=Counter)
-    kills: Counter[str] = field(default_factory=Counter)
-    """By what brought them about."""
-    unexpected_ends: list[str] = field(default_factory=list)
-    jumps: int = 0
-    """How often the clock was set."""
-    full: int = 0
-    """How often the disk was full."""
-    became_quiet: bool = False
-    status: Json = field(default_factory=dict)
-    rss_mb: float = 0.0
-    fds: int = 0
 
 
 class Counterpart:
@@ -177,6 +145,7 @@ class Run:
         self._bridged = any(message.account in ACCOUNTS for message in plan.messages)
         self._asked = 0
         self._clock = folder / "clock"
+        self._store_notes = folder / "store-notes"
         self._faketime = next((str(path) for path in Path("/").glob(FAKETIME[1:])), "")
         self._last_event = 0.0
 
@@ -233,8 +202,8 @@ class Run:
 
     async def _live(self, life: Life) -> None:
         end = life.end
-        fuse = {"CALLBOARD_CHAOS": end.point} if end.kind == "named" else {}
-        self.program.env = {**self._time(), **fuse}
+        self.program.env = {**self._time(), **self._harm(end)}
+        self.program.script = STORE_PROCESS if end.kind == "store" else RUN_SYSTEM
         process = await self.program.launch()
         began = self._now()
         jump = asyncio.create_task(self._jump(process, life.jump_s))
@@ -249,6 +218,17 @@ class Run:
         if code != -signal.SIGKILL:
             self.seen.unexpected_ends.append(f"exit {code}: {self._last_words()}")
         self.seen.kills[cause] += 1
+        if end.kind == "store":
+            self._count_store_deaths(end)
+
+    def _harm(self, end: End) -> dict[str, str]:
+        """What tells the process where it dies, or its store."""
+        if end.kind == "named":
+            return {"CALLBOARD_CHAOS": end.point}
+        if end.kind == "store":
+            self._store_notes.write_text("")
+            return {"CHAOS_STORE": ",".join(end.deaths), "CHAOS_STORE_NOTES": str(self._store_notes)}
+        return {}
 
     async def _wait_for(self, end: End, began: float, process: asyncio.subprocess.Process) -> str:
         """Wait for the instant at which a life ends; return what it was."""
@@ -269,6 +249,14 @@ class Run:
             return "random"
         if end.kind == "full":
             await self._fill_the_disk(process, end.wait_s)
+        if end.kind == "store":
+            if not await self._let_the_store_die(end, process):
+                return "store not back"
+            if end.wait_s:
+                await asyncio.sleep(end.wait_s)
+                return "store down"
+            await self._come_to_rest(process)
+            return "store"
         if end.kind in ("rest", "full"):
             limit = self._now() + REST_WITHIN_S
             while await self._is_busy() and self._now() < limit and process.returncode is None:
@@ -314,6 +302,57 @@ class Run:
         if process.returncode is None:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
+    async def _let_the_store_die(self, end: End, process: asyncio.subprocess.Process) -> bool:
+        """Wait until the store has died as often as it was to, or nothing goes on any more; and is back.
+
+        When the life ends soon after the last death, that is not waited for. Returns False when it stays away.
+        """
+        limit = self._now() + POINT_WITHIN_S
+        while (left := len(end.deaths) - len(self._store_notes.read_text().split("died ")[1:])) > 0:
+            if self._now() > limit and not await self._is_busy():
+                break  # too little was said
+            if process.returncode is not None or self._now() > limit + STORE_BACK_WITHIN_S:
+                break
+            await asyncio.sleep(0.005)
+        if end.wait_s and not left:
+            return True
+        limit = self._now() + STORE_BACK_WITHIN_S
+        while process.returncode is None and self._now() < limit:
+            notes = self._store_notes.read_text().splitlines()
+            if not notes or (notes[-1] == "back" and await self._store_is_well(len(notes) // 2)):
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    async def _come_to_rest(self, process: asyncio.subprocess.Process) -> None:
+        """Wait until all is heard and answered: nothing may hang that waited for a store that died."""
+        limit = self._now() + STORE_REST_WITHIN_S
+        while self._now() < limit and process.returncode is None:
+            busy = not self._people.silent or not self._all_heard() or await self._is_busy()
+            if not busy and not self.seen.status["store"]["appends_waiting"]:
+                return
+            await asyncio.sleep(0.1)
+        unheard = [m.id for m in self.said if m.id not in self.seen.accepted | self.seen.refused.keys()]
+        running, waiting = (self.seen.status.get(name) for name in ("turns_running", "store"))
+        self.seen.store_left_stuck.append(f"unheard {unheard}, {running} turns running, store {waiting}")
+
+    async def _store_is_well(self, falls: int) -> bool:
+        """Whether the process itself says that its store has fallen so often and serves."""
+        await self._is_busy()
+        store = self.seen.status.get("store", {})
+        return bool(store) and not store["problem"] and int(store["falls"]) >= falls
+
+    def _count_store_deaths(self, end: End) -> None:
+        notes = self._store_notes.read_text().splitlines()
+        died = [line.removeprefix("died ") for line in notes if line.startswith("died ")]
+        back = notes.count("back")
+        self.seen.store_deaths.update(died)
+        self.seen.store_back += back
+        if len(died) > back and end.wait_s:
+            self.seen.store_killed_down += len(died) - back
+        elif len(died) > back:
+            self.seen.store_stayed_down.append(f"{end.deaths}: {', '.join(notes)}: {self._last_words()}")
+
     async def _ready(self, process: asyncio.subprocess.Process) -> bool:
         limit = self._now() + READY_WITHIN_S
         async with aiohttp.ClientSession() as http:
@@ -325,7 +364,7 @@ class Run:
 
     async def _last_life(self) -> None:
         """A life without mischief: everything that is owed must come to rest in it. Its clock may be wrong."""
-        self.program.env = self._time()
+        self.program.env, self.program.script = self._time(), RUN_SYSTEM
         process = await self.program.launch()
         self._platform.send({"calm": True})
         if not await self._ready(process):

@@ -14,7 +14,7 @@ from messages.ids import SessionKey, StreamId
 from messages.settings import StoreSettings
 from store.store import Store
 from tests.chaos.plan import ID, Message, policy_of
-from tests.chaos.run import Posted, Seen
+from tests.chaos.seen import Posted, Seen
 
 MOST_RSS_MB = 800.0
 MOST_FDS = 150
@@ -32,6 +32,12 @@ class Counts:
     clock_jumps: int
     """How often the clock was set while it ran; 0 also where faketime is not installed."""
     disk_full: int
+    store_died: int
+    """How often the thread that writes the store died in the middle of its work, the process going on."""
+    store_came_back: int
+    """How often it wrote facts again afterwards, in the same life."""
+    store_killed_down: int
+    """How often the process was killed before it could."""
     messages: int
     commands: int
     """Messages that choose what the next ones do while a turn runs: answered by us, not by the model."""
@@ -60,11 +66,15 @@ class Counts:
     posts_out_of_order: int
     stuck: int
     grew: int
+    store_stayed_down: int
+    """How often it did not come back though it was waited for."""
     unexpected_ends: int
 
     rss_mb: float = 0.0
     fds: int = 0
     points: dict[str, int] = field(default_factory=dict)
+    store_deaths: dict[str, int] = field(default_factory=dict)
+    """How the store died: `before` a commit, `after` it and before anybody heard, or `invalid`: DuckDB gave it up."""
     findings: list[str] = field(default_factory=list)
 
     MUST_BE_ZERO = (
@@ -78,6 +88,7 @@ class Counts:
         "posts_out_of_order",
         "stuck",
         "grew",
+        "store_stayed_down",
         "unexpected_ends",
     )
 
@@ -128,6 +139,8 @@ def judge(said: Sequence[Message], seed: int, facts: Facts, seen: Seen) -> Count
         ("stuck", stuck),
         ("grew", grew),
         ("out of order", order),
+        ("store stayed down", seen.store_stayed_down),
+        ("stuck after the store was back", seen.store_left_stuck),
     ):
         findings += [f"{what}: {name}" for name in names]
     posts = _Posts(said, facts, seen.posts)
@@ -138,6 +151,9 @@ def judge(said: Sequence[Message], seed: int, facts: Facts, seen: Seen) -> Count
         kills=seen.kills.total(),
         clock_jumps=seen.jumps,
         disk_full=seen.full,
+        store_died=seen.store_deaths.total(),
+        store_came_back=seen.store_back,
+        store_killed_down=seen.store_killed_down,
         commands=sum(message.text.startswith("/") for message in said),
         messages=len(said),
         accepted=len(seen.accepted),
@@ -158,12 +174,14 @@ def judge(said: Sequence[Message], seed: int, facts: Facts, seen: Seen) -> Count
         posted_twice=posts.twice,
         posts_missing=posts.missing,
         posts_out_of_order=posts.out_of_order,
-        stuck=len(stuck) + (not seen.became_quiet),
+        stuck=len(stuck) + len(seen.store_left_stuck) + (not seen.became_quiet),
         grew=len(grew),
+        store_stayed_down=len(seen.store_stayed_down),
         unexpected_ends=len(seen.unexpected_ends),
         rss_mb=round(seen.rss_mb, 1),
         fds=seen.fds,
         points=dict(sorted(seen.kills.items())),
+        store_deaths=dict(sorted(seen.store_deaths.items())),
         findings=findings[:50],
     )
 

@@ -25,6 +25,8 @@ class Program:
     ) -> None:
         self.home = home
         self.env = dict(env or {})
+        self.script = ROOT / "run_system.py"
+        """What is run; another one must take the same words, and do the same."""
         self.process: asyncio.subprocess.Process | None = None
         self.url = ""
         home.mkdir(parents=True, exist_ok=True)
@@ -45,7 +47,7 @@ class Program:
         with (self.home / "out.txt").open("ab") as out, (self.home / "err.txt").open("ab") as err:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                str(ROOT / "run_system.py"),
+                str(self.script),
                 "run",
                 "--home",
                 str(self.home),
