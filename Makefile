@@ -23,8 +23,10 @@ run: $(RUNS) ## Run Callboard; ARGS="--home ./data" passes options on
 chat: $(RUNS) ## Talk in this terminal
 	@$(BIN)/callboard chat $(ARGS)
 
-test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" passes options on
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+# They wait for processes more than they compute: three workers do well on two processors.
+JOBS ?= 3
+test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" passes options on, JOBS=0 runs them one by one
+	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile $(ARGS)
 
 test-unit: $(TESTS) ## Run the tests that take no real process, browser or model
 	$(BIN)/python -m pytest -m "not slow and not soak" $(ARGS)
