@@ -57,12 +57,16 @@ _EDGE = r"(?<![A-Za-z0-9])"
 _HAS_DIGIT = r"(?=[^\s\d]{0,200}\d)"
 
 _IN_QUERY: Final = (
-    r"[?&](?:api[_-]?key|key|token|access_token|refresh_token|client_secret|secret|password|sig)="
+    r"[?&](?:api[_-]?key|key|token|access_token|refresh_token|client_secret|secret|password|sig|ticket)="
     r"(?P<s>[^\s&#'\"<>*]{8,})"
 )
 _IN_ENVIRONMENT: Final = (
     r"(?:^|(?<=[\s'\"]))(?:[A-Z][A-Z0-9_]*_)?(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)="
     r"['\"]?(?P<s>[^\s'\"*$]{8,})"
+)
+
+_OF_TELEGRAM: Final = (
+    r"(?<![0-9A-Za-z])(?:bot)?(?P<s>[0-9]{6,12}(?::|%3[Aa])AA[A-Za-z0-9_\-]{30,35})(?![A-Za-z0-9_\-])"
 )
 
 _SHAPES: Final = (
@@ -86,10 +90,18 @@ _SHAPES: Final = (
     _Shape("earer", r"[Bb]earer\s{1,4}(?P<s>" + _HAS_DIGIT + r"[A-Za-z0-9._~+/\-]{12,}=*)"),
     _Shape("EARER", r"BEARER\s{1,4}(?P<s>" + _HAS_DIGIT + r"[A-Za-z0-9._~+/\-]{12,}=*)"),
     _Shape("asic ", r"[Bb]asic (?P<s>" + _HAS_DIGIT + r"[A-Za-z0-9+/]{12,}={0,2})(?![A-Za-z0-9+/])"),
-    _Shape("://", r"://(?P<s>[^\s/@:'\"<>]*:[^\s/@'\"<>]+)@"),
-    *(_Shape(marker, _IN_QUERY) for marker in ("key=", "token=", "secret=", "password=", "sig=")),
+    # A password may hold a bare @ as well: programs take the last one before the path.
+    _Shape("://", r"://(?P<s>[^\s/@:'\"<>*]*:[^\s/?#'\"<>]+)@"),
+    _Shape("://", r"://(?P<s>(?=[^\s/@:]{0,200}\d)[A-Za-z0-9_.~%\-]{20,})@"),
+    _Shape(
+        "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[A-Za-z0-9/_\-]{16,})"
+    ),
+    _Shape("/webhooks/", r"/webhooks/[0-9]{15,22}/(?P<s>[A-Za-z0-9_\-]{30,})"),
+    _Shape("whsec_", _EDGE + r"(?P<s>whsec_[A-Za-z0-9+/=_\-]{16,})"),
+    _Shape("syt_", _EDGE + r"(?P<s>syt_[A-Za-z0-9+/=_\-]{16,})"),
+    *(_Shape(marker, _IN_QUERY) for marker in ("key=", "token=", "secret=", "password=", "sig=", "ticket=")),
     *(_Shape(marker, _IN_ENVIRONMENT) for marker in ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD=")),
-    _Shape(":AA", r"(?:(?<![A-Za-z0-9])|(?<=/bot))(?P<s>[0-9]{8,10}:AA[A-Za-z0-9_\-]{33})(?![A-Za-z0-9_\-])"),
+    *(_Shape(marker, _OF_TELEGRAM) for marker in (":AA", "%3AAA", "%3aAA")),
     _Shape(
         ".",
         r"(?P<s>[MNO](?<![A-Za-z0-9_\-.].)[TjzD][A-Za-z0-9_\-]{22,26}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,})",
@@ -105,18 +117,20 @@ _OPEN: Final = re.compile(
     r"""(?:
       (?<![A-Za-z0-9])(?:
           (?:sk-|[sr]k_live_|[sr]k_test_|xox[a-z]-|xapp-|gh[opsur]_|github_pat_|glpat-|hf_|gsk_|npm_|pypi-|xai-
-             |A[KS]IA|AIza|eyJ)[A-Za-z0-9_.\-]*
+             |A[KS]IA|AIza|eyJ|whsec_|syt_)[A-Za-z0-9_.+/=\-]*
         | s|sk|[sr]k_[a-z_]{0,5}|x|xo|xox[a-z]?|xa|xap|xapp|xai|g|gh|gh[opsur]|gi[thub_pat]{0,9}|gl[pat]{0,3}
-        | h|hf|gs|gsk|n|np|npm|p|py|pyp|pypi|A|A[KS]I?|AI|AIz|e|ey
+        | h|hf|gs|gsk|n|np|npm|p|py|pyp|pypi|A|A[KS]I?|AI|AIz|e|ey|w|wh|whs|whse|whsec|s[yk]|syt
+        | hoo?|hook[s.lackom]{0,12}(?:/[A-Za-z0-9/_\-]*)?
+        | b(?:o(?:t(?:[0-9]{1,12}(?:(?::|%3[Aa])[A-Za-z0-9_\-]{0,35})?)?)?)?
         | [Bb](?:e(?:a(?:r(?:e(?:r(?:\s{1,4}[A-Za-z0-9._~+/=\-]*)?)?)?)?)?)?
         | B(?:E(?:A(?:R(?:E(?:R(?:\s{1,4}[A-Za-z0-9._~+/=\-]*)?)?)?)?)?)?
         | [Bb]a(?:s(?:i(?:c(?:\s[A-Za-z0-9+/=]*)?)?)?)?
         | [A-Z][A-Z0-9_]*(?:=['"]?[^\s'"]*)?
-        | [0-9]{1,10}(?::[A-Za-z0-9_\-]{0,35})?
+        | [0-9]{1,12}(?:(?::|%(?:3[Aa]?)?)(?:(?<=[:Aa])[A-Za-z0-9_\-]{0,35})?)?
         | [MNO](?:[TjzD][A-Za-z0-9_\-]{0,26})?(?:\.[A-Za-z0-9_\-]*){0,2}
       )
-      | /(?:b(?:o(?:t(?:[0-9]{1,10}(?::[A-Za-z0-9_\-]{0,35})?)?)?)?)?
-      | :(?:/(?:/[^\s/@'"<>]*)?)?
+      | /(?:w(?:e(?:b(?:h(?:o(?:o(?:k(?:s(?:/(?:[0-9]{1,22}(?:/[A-Za-z0-9_\-]*)?)?)?)?)?)?)?)?)?)?)?
+      | :(?:/(?:/[^\s/?#'"<>]*)?)?
       | [?&][A-Za-z_\-]{0,16}(?:=[^\s&#'"<>]*)?
       | -----BEGIN\ [A-Z\ ]{0,30}PRIVATE\ KEY-----(?:(?!-----END[A-Z\ ]{0,40}-----)[\s\S])*
       | -{1,5}(?:[A-Z][A-Z\ ]{0,48}-{0,4})?

@@ -1,13 +1,15 @@
 """Splitting a text into posts that a platform takes: in its own unit, code blocks whole. Pure.
 
 Where a text is cut, the first of these that does not make a post much too short:
-before a code block that would not fit any more, after a paragraph, after a line,
-after a word, between two characters as people see them.
+before a code block or a table that would not fit any more, after a paragraph, after a
+line, after a word, between two characters as people see them. A link, a piece of code in
+a line and what is bold are not cut in half where they fit into a post.
 
 A code block that is longer than a post is cut after a line of it. Its fence is then
 closed at the end of the post and opened again, with the same marker and language,
-at the beginning of the next. What is added so is counted within the limit, and kept
-apart in `Chunk`: the bodies of all chunks, joined, are the text.
+at the beginning of the next. A table that is longer than a post is cut after a row, and
+its head is repeated. What is added so is counted within the limit, and kept apart in
+`Chunk`: the bodies of all chunks, joined, are the text.
 """
 
 import re
@@ -37,7 +39,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One post: `before` and `after` are fences that were added, `body` is the text's own."""
+    """One post: `before` and `after` were added (fences, a table's head), `body` is the text's own."""
 
     body: str
     before: str = ""
@@ -131,7 +133,32 @@ def fence_after(line: str, fence: Fence | None) -> Fence | None:
     return None if closes else fence
 
 
+# ------------------------------------------------------------------ tables
+
+_DELIMITER = re.compile(r"[ \t]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that goes on."""
+
+    head: str
+    """Its first two lines."""
+    begin: int
+    """Where it begins in the text."""
+
+
 # ------------------------------------------------------------------ boundaries
+
+_KEPT = re.compile(
+    r"""
+      !?\[[^\[\]\n]{0,1000}\]\((?:[^\s()]|\([^\s()]*\)){1,2000}(?:[ ]"[^"\n]{0,200}")?\)
+    | (?<!`)(?P<ticks>`++)[^\n]{1,1000}?(?<!`)(?P=ticks)(?!`)
+    | \*\*(?=\S)[^*\n]{1,400}\*\*
+    """,
+    re.VERBOSE,
+)
+"""What is shown wrong when it is cut: a link, an image, a piece of code in a line, a few bold words."""
 
 _JOINERS = frozenset("\u200d")
 _NEVER_FIRST = frozenset("\u200d\ufe0e\ufe0f\u20e3")
@@ -206,21 +233,30 @@ class _Splitter:
         self._unit = unit
 
     def chunks(self) -> Iterator[Chunk]:
-        start, fence = 0, None
+        start, open_ = 0, None
         while start < len(self._text):
-            end, after = self._next(start, fence)
-            yield self._chunk(start, end, fence, after)
-            start, fence = end, after
+            end, after = self._next(start, open_)
+            yield self._chunk(start, end, open_, after)
+            start, open_ = end, after
 
-    def _chunk(self, start: int, end: int, fence: Fence | None, after: Fence | None) -> Chunk:
+    def _chunk(self, start: int, end: int, open_: Fence | Table | None, after: Fence | Table | None) -> Chunk:
         body = self._text[start:end]
-        before = self._opening(fence) if fence is not None else ""
+        before = self._before(open_)
         closing = ""
-        if after is not None:
+        if isinstance(after, Fence):
             closing = after.closing if body.endswith("\n") else "\n" + after.closing
             if measure(before + body + closing, self._unit) > self._limit:
                 closing = ""  # only where the markers alone are as long as a post
         return Chunk(body, before, closing)
+
+    def _before(self, open_: Fence | Table | None) -> str:
+        match open_:
+            case None:
+                return ""
+            case Table():
+                return open_.head
+            case Fence():
+                return self._opening(open_)
 
     def _opening(self, fence: Fence) -> str:
         """The fence again; without its language where that is absurdly long, not at all where the marker is."""
@@ -232,9 +268,10 @@ class _Splitter:
     def _closing_size(self, fence: Fence) -> int:
         return measure(fence.closing, self._unit) + 1
 
-    def _next(self, start: int, fence: Fence | None) -> tuple[int, Fence | None]:
-        """Return where the chunk from `start` ends, and the code block that is open there."""
-        budget = self._limit - (measure(self._opening(fence), self._unit) if fence is not None else 0)
+    def _next(self, start: int, open_: Fence | Table | None) -> tuple[int, Fence | Table | None]:
+        """Return where the chunk from `start` ends, and the code block or table that goes on there."""
+        budget = self._limit - measure(self._before(open_), self._unit)
+        fence = open_ if isinstance(open_, Fence) else None
         seen, at, used, now = _Seen(), start, 0, fence
         while at < len(self._text):
             line_end = self._text.find("\n", at, at + self._limit + 1) + 1 or self._line_end(at)
@@ -242,7 +279,8 @@ class _Splitter:
             used += measure(line, self._unit)
             later = fence_after(line, now)
             if used + (self._closing_size(later) if later is not None else 0) > budget:
-                return self._cut(start, at, budget, now, later, seen, fence)
+                end, after = self._cut(start, at, budget, now, later, seen, fence)
+                return (end, after) if after is not None else self._beside_table(start, end, open_)
             self._note(seen, at, line_end, line, now, later)
             at, now = line_end, later
         return at, now
@@ -282,13 +320,65 @@ class _Splitter:
             return self._cut_code(start, at, budget, now, seen, fence)
         room = _fitting(self._text, start, budget, self._unit)
         least = start + (room - start) // 2
-        for place in (seen.paragraph, seen.line, self._word(at, room)):
+        for place in (seen.paragraph, seen.line, self._word(start, at, room)):
             if place is not None and place > least:
                 return place, None
         places = [p for p in (seen.paragraph, seen.line) if p is not None and p > start]
         if places:
             return max(places), None
+        room = self._outside(start, at, room)
         return max(_character_end(self._text, start, room), start + 1), None
+
+    def _outside(self, start: int, at: int, end: int) -> int:
+        """Move an end within the line at `at` before the link or the like that it would cut."""
+        line = self._text[at : at + 2 * self._limit].partition("\n")[0]
+        for kept in _KEPT.finditer(line):
+            if at + kept.start() >= end:
+                break
+            if end < at + kept.end() and at + kept.start() > start:
+                fits = measure(kept[0], self._unit) <= self._limit
+                return at + kept.start() if fits else end
+        return end
+
+    def _beside_table(self, start: int, end: int, open_: Fence | Table | None) -> tuple[int, Table | None]:
+        """Take an end within a table before the table, or say that its head is to be repeated."""
+        table = self._table_at(start, end, open_ if isinstance(open_, Table) else None)
+        if table is None:
+            return end, None
+        no_row = end <= table.begin + len(table.head)
+        if table.begin > start and (no_row or self._fits_whole(table.begin)):
+            return table.begin, None
+        return end, table if measure(table.head, self._unit) <= self._limit // 3 else None
+
+    def _table_at(self, start: int, end: int, open_: Table | None) -> Table | None:
+        """Return the table that goes on at the beginning of a line."""
+        if end >= len(self._text) or self._text[end - 1] != "\n" or not _is_row(self._line_at(end)):
+            return None
+        first = end
+        while first > start:
+            before = self._text.rfind("\n", start, first - 1) + 1 or start
+            if not _is_row(self._text[before:first]):
+                break
+            first = before
+        if first == start and open_ is not None:
+            return open_
+        head = self._line_at(first)
+        rule = self._line_at(first + len(head))
+        is_table = first < end and _DELIMITER.fullmatch(rule.rstrip("\r\n"))
+        return Table(head + rule, first) if is_table else None
+
+    def _line_at(self, at: int) -> str:
+        return self._text[at : self._text.find("\n", at) + 1 or len(self._text)]
+
+    def _fits_whole(self, at: int) -> bool:
+        """Say whether the table that begins here fits into one chunk."""
+        used = 0
+        while at < len(self._text) and _is_row(line := self._line_at(at)):
+            used += measure(line, self._unit)
+            at += len(line)
+            if used > self._limit:
+                return False
+        return True
 
     def _cut_code(
         self, start: int, at: int, budget: int, now: Fence, seen: _Seen, fence: Fence | None
@@ -318,9 +408,14 @@ class _Splitter:
                 return True
         return now is None or used + self._closing_size(now) <= self._limit
 
-    def _word(self, at: int, room: int) -> int | None:
+    def _word(self, start: int, at: int, room: int) -> int | None:
         """The end of the last word of the over-long line that fits."""
         for place in range(room, at, -1):
-            if self._text[place - 1].isspace() and place > at:
-                return place
+            if self._text[place - 1].isspace():
+                outside = self._outside(start, at, place)
+                return outside if outside > at else None
         return None
+
+
+def _is_row(line: str) -> bool:
+    return "|" in line

@@ -22,7 +22,7 @@ _ADDRESS = r"(?:[^\s()]|\([^\s()]*\))+"
 _INLINE = re.compile(
     rf"""
       (?P<escaped>\\[!-/:-@\[-`{{-~])
-    | (?P<ticks>`+)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)
+    | (?:(?<!`)|(?<=\\`))(?P<ticks>`++)(?P<code>.{{1,4000}}?)(?<!`)(?P=ticks)(?!`)
     | !\[(?P<alt>[^\[\]\n]*)\]\((?P<image>{_ADDRESS})\)
     | \[(?P<label>[^\[\]\n]+)\]\((?P<link>{_ADDRESS})\)
     | \*\*(?P<strong>\S(?:.*?\S)?)\*\*
@@ -33,12 +33,40 @@ _INLINE = re.compile(
     """,
     re.VERBOSE,
 )
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
+_HEADINGS = re.compile(r"[ \t>]*#")
+_GAP = re.compile(r"[ \t]{64,}")
 _QUOTED = re.compile(r"^>[ \t]?(.*)$")
 _LANGUAGE = re.compile(r"[^\w+#.-].*", re.DOTALL)
 
 _BREAK = "\u200b"
 """Between two marks that would read as another one: `_` `_` would be an underline."""
+
+
+def heading(line: str) -> tuple[int, str] | None:
+    """Return a heading's level and its words; None for any other line. As CommonMark has it."""
+    found = _HEADING.fullmatch(line)
+    if found is None:
+        return None
+    words = (found[2] or "").strip(" \t")
+    without = words.rstrip("#")
+    if without != words and (not without or without[-1] in " \t"):
+        words = without.rstrip(" \t")  # the marks that may close it, but not those of `C#`
+    return len(found[1]), words
+
+
+def narrowed(text: str) -> str:
+    """Return a text for mistune, whose time for a heading grows with the square of the longest gap in it."""
+    if _GAP.search(text) is None:
+        return text
+    lines: list[str] = []
+    fence: Fence | None = None
+    for line in text.split("\n"):
+        later = fence_after(line, fence)
+        in_code = fence is not None or later is not None
+        lines.append(line if in_code or not _HEADINGS.match(line) else _GAP.sub(" ", line))
+        fence = later
+    return "\n".join(lines)
 
 
 def escaped(text: str) -> str:
@@ -78,8 +106,8 @@ def plain(text: str) -> str:
     for line in text.split("\n"):
         later = fence_after(line, fence)
         if fence is None and later is None:
-            heading = _HEADING.match(line)
-            lines.append(_INLINE.sub(_plainly, heading[1] if heading else line))
+            head = heading(line)
+            lines.append(_INLINE.sub(_plainly, head[1] if head and head[1] else line))
         elif fence is not None and later is not None:
             lines.append(line)
         fence = later
@@ -99,10 +127,10 @@ def _block(fence: Fence, code: list[str]) -> list[str]:
 
 
 def _line(line: str) -> str:
-    heading = _HEADING.match(line)
-    if heading:
+    head = heading(line)
+    if head and head[1]:
         # All of it is bold: a bold part inside would end it.
-        return f"*{_inline(heading[1], within='*')}*"
+        return f"*{_inline(head[1], within='*')}*"
     quoted = _QUOTED.match(line)
     return f">{_inline(quoted[1])}" if quoted else _inline(line)
 

@@ -12,6 +12,8 @@ from typing import Any
 import mistune
 import structlog
 
+from actors.gateway.markup import narrowed
+
 log = structlog.get_logger(__name__)
 
 _SCHEME = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
@@ -65,7 +67,7 @@ _PARSE = _parser()
 def html(text: str) -> str:
     """Render a text. Single line breaks stay: a chat is not a book."""
     try:
-        return _PARSE(text).strip()
+        return _PARSE(narrowed(text)).strip()
     except Exception:  # a library's parser may fail in its own ways; what was said is shown all the same
         log.exception("a text could not be rendered; it is shown as it is", characters=len(text))
         return _as_it_is(text)

@@ -19,13 +19,16 @@ from messages.gateway import ChatType
 
 _WRAPPED = r"[\s\"'`*_\[\](){}<>«»“”„]*"
 _SILENT = re.compile(rf"{_WRAPPED}no[_\- ]reply[.!]?{_WRAPPED}[.!]?\s*", re.IGNORECASE)
-_EDGE = re.compile(r"\A[\s`*\[\]]*NO_REPLY[\s`*\[\]]*\n|\n[\s`*\[\]]*NO_REPLY[\s`*\[\].]*\Z")
+_EDGE = re.compile(r"\A[\s`*\[\]]*NO_REPLY[\s`*\[\]]*\n|\n[\s`*\[\]]{0,64}NO_REPLY[\s`*\[\].]*+\Z")
+LONGEST = 64
+"""More than that around the word, without the blanks at both ends, is an answer."""
 
 
 def heard_by_people(text: str, chat_type: ChatType, *, notice: bool = False) -> str:
     """Return what of an answer is to be posted; empty when the model chose silence."""
     if notice or chat_type is ChatType.DM:
         return text
-    if _SILENT.fullmatch(text):
+    bare = text.strip()
+    if len(bare) <= LONGEST and _SILENT.fullmatch(bare):
         return ""
-    return _EDGE.sub("", text)
+    return _EDGE.sub("", text) if "NO_REPLY" in text else text

@@ -128,6 +128,19 @@ def test_X05_config_show_masks_every_secret(tmp_path: Path) -> None:
     assert "port: 8632" in done.stdout
 
 
+def test_X05_config_show_masks_passwords_in_addresses(tmp_path: Path) -> None:
+    (tmp_path / "callboard.yaml").write_text(
+        "providers:\n  x:\n    base_url: http://bob:hunter22@h:9/v1?key=abcdefgh12\n"
+        "platforms:\n  discord:\n    options: {token: t, proxy: 'http://pu:proxypass@h:1'}\n"
+    )
+    done = callboard("--home", str(tmp_path), "config", "show")
+    assert done.returncode == 0
+    assert "http://***@h:9/v1?key=***" in done.stdout
+    assert "http://***@h:1" in done.stdout
+    for secret in ("hunter22", "abcdefgh12", "proxypass"):
+        assert secret not in done.stdout
+
+
 def test_the_schema_in_the_repository_is_the_one_of_the_settings() -> None:
     done = callboard("config", "schema")
     assert json.loads(done.stdout)["properties"].keys() >= {"server", "model"}

@@ -8,8 +8,10 @@ from pydantic import BaseModel, SecretStr
 
 from actors.console.cli.invocation import ExitCode, Invocation
 from actors.console.cli.printable import printable
-from actors.redaction import mask
+from actors.redaction import Redactor, mask
 from messages.settings import Settings
+
+KNOWN_SHAPES = Redactor()
 
 
 async def show_config(invocation: Invocation) -> int:
@@ -70,7 +72,7 @@ def shown(value: object) -> Any:
         case list() | tuple():
             return [shown(item) for item in value]
         case str():
-            return str(value)
+            return KNOWN_SHAPES.clean(str(value))  # an address may hold a password: a proxy's, a server's
         case _:
             return value
 

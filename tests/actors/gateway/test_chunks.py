@@ -28,6 +28,9 @@ PIECES = st.sampled_from(
         "\r\n",
         "a_b*c",
         "line of code = 1\n",
+        "| a | b |\n|---|---|\n",
+        "| 1 | 2 |\n",
+        "[a b](http://x.y/z)",
     ]
 )
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map("".join))
@@ -108,6 +111,66 @@ def test_paragraphs_before_lines_before_words() -> None:
     assert [c.body for c in split("aaaa bbbb cccc\n\ndddd eeee", 20)] == ["aaaa bbbb cccc\n\n", "dddd eeee"]
     assert [c.body for c in split("aaaa bbbb cccc\ndddd eeee", 20)] == ["aaaa bbbb cccc\n", "dddd eeee"]
     assert [c.body for c in split("aaaa bbbb cccc dddd eeee", 20)] == ["aaaa bbbb cccc dddd ", "eeee"]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "[a link of words](https://example.org/a_(b)?c=d)",
+        "![a picture of it](https://example.org/x.png)",
+        '[a link](https://example.org/ "with a title")',
+        "`x = [y for y in z]`",
+        "``a ` b c d e f``",
+        "**a few bold words**",
+        "[no_blank](https://example.org/)",
+    ],
+)
+def test_what_stands_together_in_a_line_is_not_cut_in_half(kept: str) -> None:
+    for before in range(60):
+        for blank in ("", " "):
+            text = "word " * 4 + "x" * before + blank + kept + " and more words " * 6
+            chunks = split(text, 80)
+            assert "".join(chunk.body for chunk in chunks) == text
+            assert all(len(chunk.text) <= 80 for chunk in chunks)
+            assert [kept in chunk.text for chunk in chunks].count(True) == 1, chunks
+
+
+def test_a_link_that_is_longer_than_a_post_is_cut_where_it_must() -> None:
+    text = "See [all of " + "it " * 40 + "](https://example.org/" + "y" * 100 + ") there"
+    chunks = split(text, 60)
+    assert "".join(chunk.body for chunk in chunks) == text
+    assert all(len(chunk.text) <= 60 for chunk in chunks)
+
+
+HEAD = "| Name | Price |\n|------|------:|\n"
+
+
+def test_a_table_that_fits_is_kept_whole() -> None:
+    table = HEAD + "".join(f"| n{n} | {n} |\n" for n in range(5))
+    chunks = split("intro words " * 8 + "\n" + table + "outro", 150)
+    assert [table in chunk.text for chunk in chunks].count(True) == 1
+    assert not any(chunk.before for chunk in chunks)
+
+
+@pytest.mark.parametrize("intro", ["", "Prices:\n\n", "a" * 120 + "\n", "a" * 110 + "\n\n"])
+def test_the_head_of_a_long_table_is_repeated(intro: str) -> None:
+    table = HEAD + "".join(f"| name {n} | {n * 7} |\n" for n in range(60))
+    text = intro + table + "\nThat is all."
+    chunks = split(text, 150)
+    assert "".join(chunk.body for chunk in chunks) == text
+    assert all(len(chunk.text) <= 150 for chunk in chunks)
+    for chunk in chunks:
+        rows = [line for line in chunk.text.split("\n") if "|" in line]
+        assert not rows or (len(rows) > 2 and "\n".join(rows[:2]) + "\n" == HEAD), chunk
+        assert chunk.text.count("| Name |") <= 1
+    assert chunks[-1].text.endswith("That is all.")
+
+
+def test_lines_with_bars_are_no_table_and_a_long_head_is_not_repeated() -> None:
+    bars = "".join(f"a{n} | b\n" for n in range(60))
+    assert not any(chunk.before for chunk in split(bars, 100))
+    wide = "|" + "w" * 50 + "|\n|-|\n" + "|x|\n" * 60
+    assert not any(chunk.before for chunk in split(wide, 100))
 
 
 def test_characters_stay_whole() -> None:

@@ -1,11 +1,20 @@
 """Markdown for chats with a dialect of their own: always well-formed, nothing that was said is lost."""
 
+import time
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.gateway.chunks import Unit, measure, split
 from actors.gateway.markup import markdown_v2, plain
+from actors.gateway.markup_html import html
+from actors.gateway.platforms.discord.render import discord_markdown
+from actors.gateway.platforms.slack.render import mrkdwn
+from actors.gateway.platforms.telegram.render import shown
+from actors.gateway.silence import heard_by_people
+from messages.gateway import ChatType
 
 CODE = "\u2423"
 RESERVED = set("_*[]()~`>#+-=|{}.!")
@@ -76,6 +85,10 @@ def test_D06_images_addresses_and_lists() -> None:
     [
         ("**bold** and *italic* and ~~gone~~", "*bold* and _italic_ and ~gone~"),
         ("# Title", "*Title*"),
+        ("## Title ##", "*Title*"),
+        ("# About C#", "*About C\\#*"),
+        ("#tag", "\\#tag"),
+        ("#", "\\#"),
         ("snake_case_name", "snake\\_case\\_name"),
         ("`a_b\\c`", "`a_b\\\\c`"),
         ("```python\nx = `1`\n```", "```python\nx = \\`1\\`\n```"),
@@ -106,6 +119,41 @@ def test_plain_never_fails_and_keeps_what_was_said(text: str) -> None:
         assert plain(text).strip() == text
     else:
         assert isinstance(plain(text), str)
+
+
+def test_a_wide_gap_in_code_stays_as_it_is() -> None:
+    line = "# a" + " " * 80 + "b"
+    assert line in html(f"```\n{line}\n```")
+    assert shown(f"```\n{line}\n```") == line
+    assert shown(line) == "a b"
+
+
+HOSTILE = {
+    "ticks": " ".join("`" * n for n in range(1, 200)),
+    "blanks in a heading": "# a" + " " * 20_000 + "x",
+    "lines": "\n" * 30_000 + "x NO_REPLY",
+    "word and lines": "no reply" + "\n" * 30_000 + "x",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(
+    "render",
+    [
+        markdown_v2,
+        plain,
+        html,
+        discord_markdown,
+        mrkdwn,
+        shown,
+        lambda text: heard_by_people(text, ChatType.GROUP),
+    ],
+    ids=["v2", "plain", "html", "discord", "slack", "telegram", "silence"],
+)
+def test_no_text_of_a_model_holds_the_loop_up(render: Callable[[str], str], text: str) -> None:
+    began = time.process_time()
+    render(text)
+    assert time.process_time() - began < 1.0
 
 
 @given(TEXTS)
