@@ -69,10 +69,15 @@ def _opened(settings: AccessSettings) -> AccessSettings:
 
 
 def _in_one_spelling(settings: AccessSettings) -> AccessSettings:
-    """Return the settings with their places written as `place_text` does."""
-    return settings.model_copy(
-        update={name: tuple(map(_respelled, getattr(settings, name))) for name in PLACES}
-    )
+    """Return the settings with their people written as `person_id` does, and their places as `place_text`."""
+    people = {name: tuple(map(person_id, getattr(settings, name))) for name in IDS if name != "servers"}
+    places = {name: tuple(map(_respelled, getattr(settings, name))) for name in PLACES}
+    return settings.model_copy(update=people | places)
+
+
+def person_id(user: str) -> str:
+    """Return a person's id in its one spelling: in mail addresses, nobody tells capitals from small letters."""
+    return user.lower() if "@" in user[1:] and user.isascii() else user
 
 
 def _respelled(place: str) -> str:
@@ -166,7 +171,8 @@ class AccountBook:
 
     def standing(self, user: str, origin: Origin) -> Standing:
         """Say what somebody is to us where they spoke."""
-        live = self.people.get(user) if user else None
+        live = self.people.get(user) or self.people.get(person_id(user)) if user else None
+        user = person_id(user)
         found = self._by_settings(user) if live is None else _by_operators(live)
         if found is not None:
             return found
@@ -187,6 +193,7 @@ class AccountBook:
 
     def listed_role(self, user: str) -> Role | None:
         """Return the role that the settings give to somebody by their id."""
+        user = person_id(user)
         for name, role in ROLES:
             if user in self._listed[name]:
                 return role
@@ -371,7 +378,7 @@ def _fits(route: RouteSettings, origin: Origin, account: AccountBook) -> bool:
             or (bool(origin.chat) and account.first_id(route.chat) == account.first_id(origin.chat or ""))
         )
         and (route.thread is None or route.thread == origin.thread)
-        and (route.user is None or route.user == origin.user)
+        and (route.user is None or person_id(route.user) == person_id(origin.user or ""))
     )
 
 

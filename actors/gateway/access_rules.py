@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from actors.gateway import access_words as words
-from actors.gateway.access import ANYBODY, RANK, AccessBook, AccountBook, place_parts, place_text
+from actors.gateway.access import ANYBODY, RANK, AccessBook, AccountBook, person_id, place_parts, place_text
 from actors.gateway.pairing import MOST_CLAIMS, PAIRING_LIFE, NewClaim
 from actors.session.quoting import quoted
 from messages import access as a
@@ -131,7 +131,7 @@ def _wrong_id(user: str) -> str:
 
 
 def _allowed(account: AccountBook, wish: a.AllowUser, asker: Asker, now: datetime) -> Outcome:
-    user, role = wish.user, wish.role
+    user, role = person_id(wish.user), wish.role
     wrong = _wrong_id(user)
     if wrong:
         return _no(wrong)
@@ -150,7 +150,7 @@ def _allowed(account: AccountBook, wish: a.AllowUser, asker: Asker, now: datetim
 
 
 def _revoked(account: AccountBook, wish: a.RevokeUser, asker: Asker, now: datetime) -> Outcome:
-    user = wish.user
+    user = person_id(wish.user)
     wrong = _wrong_id(user)
     if wrong:
         return _no(wrong)

@@ -25,7 +25,7 @@ In this order; the first that applies decides.
 has waited for too long after a quarter of an hour.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -38,7 +38,7 @@ from actors.gateway.following import Following, is_for_somebody
 from actors.gateway.limits import Buckets, Counts, Latest, OnceInAWhile
 from actors.gateway.overheard import Ears
 from actors.gateway.session_key import key_for
-from messages.gateway import ChatType, MessageDeleted, MessageEdited, MessageReceived, Origin, Role
+from messages.gateway import ChatType, MessageDeleted, MessageEdited, MessageReceived, Origin, Quote, Role
 from messages.ids import MessageId, SessionKey
 
 log = structlog.get_logger(__name__)
@@ -131,7 +131,7 @@ class Gate:
         self._taken: Latest[tuple[Chat, MessageId], SessionKey] = Latest()
         """Whose conversation each of the latest messages went to."""
         self._begun: Latest[tuple[tuple[str, str, str], SessionKey], bool] = Latest()
-        """The conversations in threads that were told how the thread began."""
+        """The conversations in threads, and whether they were told how the thread began."""
 
     @property
     def ears(self) -> Ears:
@@ -140,6 +140,17 @@ class Gate:
     @property
     def following(self) -> Following:
         return self._following
+
+    def remember(self, taken: Iterable[tuple[Origin, MessageId, SessionKey]]) -> None:
+        """Take note of what was taken in earlier lives, the oldest first: its place, its id, its conversation.
+
+        What comes again after a start is recognised, however old it is by then, and what
+        is taken back is found.
+        """
+        for origin, message_id, key in taken:
+            account = self._ledger.book.account_of(origin)
+            if account is not None:
+                self._taken.put((chat_of(account, origin), message_id), key)
 
     def guards(self, origin: Origin) -> bool:
         """Whether there are access rules where something was said."""
@@ -279,10 +290,14 @@ class Gate:
         """
         ring = _ring_of(chat, heard)
         lines = self._ears.give(ring, key)
-        if ring[2] and self._begun.get((ring, key)) is None:
-            self._begun.put((ring, key), True)
-            first = self._ears.line((*chat, ""), MessageId(ring[2]))
+        if ring[2]:
+            told = self._begun.get((ring, key))
+            first = self._ears.line((*chat, ""), MessageId(ring[2])) if told is None else None
             lines = (first, *lines) if first is not None else lines
+            root = _root_of(heard)
+            if told and root is not None:  # it was told with the first message of the conversation
+                heard = heard.model_copy(update={"quote": root.model_copy(update={"text": ""})})
+            self._begun.put((ring, key), bool(told or first is not None or root is not None))
         known = {heard.message_id, heard.quote.message_id if heard.quote is not None else None}
         lines = tuple(line for line in lines if line.message_id not in known)
         return heard.model_copy(update={"overheard": lines}) if lines else heard
@@ -320,6 +335,12 @@ def _ring_of(chat: Chat, heard: MessageReceived) -> tuple[str, str, str]:
     origin = heard.origin
     in_thread = origin.chat_type is ChatType.THREAD and origin.thread and origin.thread != heard.message_id
     return (*chat, (origin.thread or "") if in_thread else "")
+
+
+def _root_of(heard: MessageReceived) -> Quote | None:
+    """Return what a message's thread began under, if the message tells it."""
+    quote = heard.quote
+    return quote if quote is not None and quote.text and quote.message_id == heard.origin.thread else None
 
 
 def _with_role(heard: MessageReceived, role: Role) -> MessageReceived:

@@ -1,11 +1,12 @@
 """A long text that a person's own program cut into several messages is one message again.
 
-Nothing links the pieces but their length: all except the last are as long as the
-platform lets a message be. So only a message that is nearly that long waits, for a
-second, for more by the same person in the same place; every other is handed in at
-once. What is joined is one message under the first piece's id, and every piece gets
-its receipt: until then the platform knows none of them as taken, so that a crash
-loses nothing.
+Nothing links the pieces but their length. Programs cut a text that is too long at the
+best place in the second half of what fits: between paragraphs, else lines, sentences,
+words. So a message that is longer than half the limit waits for more by the same person
+in the same place: for a second when it is nearly as long as a message can be, else for
+a moment. Every other is handed in at once. What is joined is one message under the
+first piece's id, and every piece gets its receipt: until then the platform knows none
+of them as taken, so that a crash loses nothing.
 
 A person's messages in one place keep their order. The message that was joined counts
 as said with its last piece: what others said meanwhile came before it.
@@ -13,6 +14,7 @@ as said with its last piece: what others said meanwhile came before it.
 
 import asyncio
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,19 +24,29 @@ from actors.gateway.chunks import Unit, measure
 from actors.gateway.commands import parse
 from actors.gateway.edge import Hear
 from actors.gateway.registry import Limits
-from messages.gateway import ChatMoved, EdgeHeard, MessageReceived, Receipt
+from messages.gateway import ChatMoved, EdgeHeard, MessageEdited, MessageReceived, Receipt
+from messages.ids import MessageId
 
 WAIT_S: Final = 1.0
 """How long the next piece may take. Programs send the pieces within some tens of milliseconds."""
 
+MOMENT_S: Final = 0.4
+"""The same, after a piece that may well be a whole message: most of them are."""
+
 SLACK: Final = 50
-"""A program cuts after a word or a line where it can: a piece may be so much shorter than the limit."""
+"""What is so much shorter than the limit, or less, was hardly written to that length by chance."""
+
+MOST_JOINED: Final = 500
+"""So many joined messages are remembered, for edits of their pieces."""
 
 MOST_PIECES: Final = 20
 """What is cut into more is handed in as several messages."""
 
 APART_S: Final = 5.0
 """Messages that the platform dates so far apart are not pieces of one: they came late, and together."""
+
+ONCE_S: Final = 1.0
+"""A piece that mentions us is dated so closely: platforms tell whole seconds, and nobody types that fast."""
 
 _URGENT: Final = frozenset({"stop"})
 """Commands that never wait, whatever their length."""
@@ -53,26 +65,41 @@ class JoinRules:
         return None if limits.joins_at is None else cls(limits.joins_at, limits.unit)
 
 
-def is_full(message: MessageReceived, rules: JoinRules) -> bool:
-    """Say whether a message is so long that its rest may follow."""
-    if message.via != "message" or message.attachments or message.album is not None:
-        return False
+def patience(message: MessageReceived, rules: JoinRules) -> float:
+    """Say for how many seconds a message's rest may follow; 0 where there can be none."""
+    if message.via != "message" or message.attachments or message.album is not None or message.author.bot:
+        return 0.0
     length = measure(message.text, rules.unit)
     if message.mentions_us:
         length += SLACK  # our mention was taken away from its start
-    return length >= rules.at - SLACK and not _is_urgent(message)
+    if length <= rules.at // 2 or _is_urgent(message):
+        return 0.0
+    return WAIT_S if length >= rules.at - SLACK else MOMENT_S
 
 
 def goes_on(pieces: tuple[MessageReceived, ...], message: MessageReceived) -> bool:
-    """Say whether a message can be the next piece, given that it is the same person's in the same place."""
-    if message.via != "message" or message.quote is not None or message.mentions_us:
+    """Say whether a message can be the next piece, given that it is the same person's in the same place.
+
+    Of a text that replies to something, each piece is such a reply, or the first alone is.
+    What mentions us, and is no later than the platform can tell, does so in the middle of the text.
+    """
+    if message.via != "message" or message.author.bot:
         return False
-    if message.attachments or message.album is not None or message.author.bot:
+    if message.attachments or message.album is not None:
+        return False
+    if message.quote is not None and message.quote.message_id != _replied(pieces):
         return False
     if message.message_id in {piece.message_id for piece in pieces} or parse(message.text) is not None:
         return False
     before, now = pieces[-1].sent_at, message.sent_at
-    return before is None or now is None or abs((now - before).total_seconds()) <= APART_S
+    if before is None or now is None:
+        return not message.mentions_us
+    return abs((now - before).total_seconds()) <= (ONCE_S if message.mentions_us else APART_S)
+
+
+def _replied(pieces: tuple[MessageReceived, ...]) -> MessageId | None:
+    quote = pieces[0].quote
+    return None if quote is None else quote.message_id
 
 
 def joined(pieces: tuple[MessageReceived, ...], rules: JoinRules) -> MessageReceived:
@@ -83,7 +110,8 @@ def joined(pieces: tuple[MessageReceived, ...], rules: JoinRules) -> MessageRece
     text = first.text
     for before, piece in itertools.pairwise(pieces):
         text += _seam(before, piece, rules) + piece.text
-    return first.model_copy(update={"text": text})
+    mentions_us = any(piece.mentions_us for piece in pieces)
+    return first.model_copy(update={"text": text, "mentions_us": mentions_us})
 
 
 def _seam(before: MessageReceived, after: MessageReceived, rules: JoinRules) -> str:
@@ -142,6 +170,8 @@ class Joiner:
         self._held: dict[_Who, _Held] = {}
         self._unbegun: dict[_Who, int] = {}
         """Hand-ins that are spawned and have not begun: what comes now must come after them."""
+        self._joined: OrderedDict[tuple[str | None, MessageId], tuple[MessageReceived, ...]] = OrderedDict()
+        """By chat and the first piece's id: the pieces as they stand now."""
 
     async def hear(self, heard: EdgeHeard) -> Receipt:
         """Hand a message in, alone or joined with others; return what became of it."""
@@ -155,7 +185,7 @@ class Joiner:
             return await self._wait(who, held, heard)
         if held is not None:
             self._release(who)
-        if is_full(heard, self._rules):
+        if patience(heard, self._rules):
             held = self._held[who] = _Held()
             return await self._wait(who, held, heard)
         if who in self._unbegun:
@@ -168,8 +198,25 @@ class Joiner:
         touched = [who for who in self._held if who.chat == chat or chat is None]
         for who in touched:
             self._release(who)
+        if isinstance(heard, MessageEdited):
+            heard = self._of_the_whole(heard)
         behind = [who for who in self._unbegun if who.chat == chat or chat is None]
         return await (self._hand_in(behind[-1], heard) if behind else self._hear(heard))
+
+    def _of_the_whole(self, edit: MessageEdited) -> MessageEdited:
+        """Make an edit of one piece an edit of what it was joined to."""
+        assert self._rules is not None
+        for place, pieces in self._joined.items():
+            if place[0] != edit.origin.chat or edit.message_id not in {piece.message_id for piece in pieces}:
+                continue
+            edited = tuple(
+                piece.model_copy(update={"text": edit.text}) if piece.message_id == edit.message_id else piece
+                for piece in pieces
+            )
+            self._joined[place] = edited
+            whole = joined(edited, self._rules)
+            return edit.model_copy(update={"message_id": whole.message_id, "text": whole.text})
+        return edit
 
     async def _wait(self, who: _Who, held: _Held, piece: MessageReceived) -> Receipt:
         assert self._rules is not None
@@ -179,8 +226,9 @@ class Joiner:
         if held.alarm is not None:
             held.alarm.cancel()
             held.alarm = None
-        if is_full(piece, self._rules) and len(held.pieces) < MOST_PIECES:
-            held.alarm = self._clock.call_later(WAIT_S, lambda: self._release_if(who, held))
+        wait = patience(piece, self._rules)
+        if wait and len(held.pieces) < MOST_PIECES:
+            held.alarm = self._clock.call_later(wait, lambda: self._release_if(who, held))
         else:
             self._release(who)
         try:
@@ -207,6 +255,10 @@ class Joiner:
         held = self._held.pop(who)
         if held.alarm is not None:
             held.alarm.cancel()
+        if len(held.pieces) > 1:
+            self._joined[held.pieces[0].origin.chat, held.pieces[0].message_id] = held.pieces
+            if len(self._joined) > MOST_JOINED:
+                self._joined.popitem(last=False)
         self._start(who, joined(held.pieces, self._rules), held.waiting)
 
     async def _hand_in(self, who: _Who, heard: EdgeHeard) -> Receipt:

@@ -15,17 +15,21 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from actors.errors import StartError
 from actors.gateway import platforms
 from actors.gateway.chunks import SMALLEST_LIMIT, Unit
 from actors.gateway.edge import Edge, EdgeContext
+from actors.gateway.targets import account_name
 from messages.delivery import Post
 from messages.gateway import Origin
 from messages.settings import PlatformSettings, UnknownOutcome
 
 GROUP = "callboard.platforms"
+
+TOKENS = ("token", "bot_token", "access_token")
+"""Options that are one account of a platform by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,8 @@ class Registry:
     """The platforms by name. Knows their names at once, and the rest when it is asked."""
 
     sources: dict[str, Callable[[], object]] = field(default_factory=dict)
+    _tokens: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    """By platform and token: the account that uses it."""
 
     @classmethod
     def discover(cls, offered: Iterable[EntryPoint] | None = None) -> "Registry":
@@ -226,7 +232,7 @@ class Registry:
         """Check everything that can be checked without connecting. Raises PlatformUnavailableError."""
         entry = self.get(name)
         try:
-            return _prepared(entry, account, settings, env)
+            ready = _prepared(entry, account, settings, env)
         except PlatformUnavailableError:
             raise
         except Exception as error:
@@ -234,6 +240,22 @@ class Registry:
                 f"The platform {name!r} cannot be set up: {type(error).__name__}: {error}.",
                 "Its package must be mended.",
             ) from error
+        self._note_token(ready)
+        return ready
+
+    def _note_token(self, ready: Ready) -> None:
+        """Two connections under one token hear the same: each message would be answered twice, or by halves."""
+        name = account_name(ready.entry.name, ready.account)
+        for option in TOKENS:
+            token = getattr(ready.options, option, None)
+            if not isinstance(token, SecretStr) or not token.get_secret_value():
+                continue
+            other = self._tokens.setdefault((ready.entry.name, token.get_secret_value()), name)
+            if other != name:
+                raise PlatformUnavailableError(
+                    f"The account {name!r} uses the same `{option}` as {other!r}.",
+                    "Give each account a token of its own, or remove one of the two from `platforms`.",
+                )
 
 
 def _prepared(

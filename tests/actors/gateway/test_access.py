@@ -111,6 +111,19 @@ def test_an_id_in_one_list_never_matches_in_another(access: dict[str, Any], orig
     assert role(book(**access), origin) is None
 
 
+def test_mail_addresses_are_the_same_in_capitals() -> None:
+    """Edges tell them in small letters; operators write them as they stand in signatures."""
+    known = book("email", owners=["Ann@Example.org"], users=["*"], blocked=["Spam@X.org"])
+    mails = {"platform": "email", "chat": "x"}
+    assert role(known, dm("ann@example.org", **mails)) is Role.OWNER
+    assert standing(known, dm("spam@x.org", **mails)) == Standing(None, "blocked")
+    assert standing(known, dm("SPAM@x.org", **mails)) == Standing(None, "blocked")
+    closed = book("email", users=["kim@x.org", "@Ann:hs.org"])
+    assert role(closed, dm("\u212aim@x.org", **mails)) is None, "nobody's capital K"
+    assert role(closed, dm("@ann:hs.org", **mails)) is None, "other ids are as they are"
+    assert role(closed, dm("@Ann:hs.org", **mails)) is Role.USER
+
+
 def test_a_colon_in_an_id_is_written_as_in_targets() -> None:
     for spelled in ("!room%3Aserver", "!room%3aserver"):
         assert role(book(chats=[spelled]), group("7", "!room:server")) is Role.USER

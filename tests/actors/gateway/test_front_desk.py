@@ -304,6 +304,13 @@ async def test_a_stranger_who_is_shut_out_while_a_turn_runs_is_not_heard_again(p
     assert (await porch.writes("/stop", dm("u"))).acceptance is Acceptance.OVERHEARD
 
 
+async def test_a_mail_address_is_let_in_and_shut_out_however_it_is_written(porch: Porch) -> None:
+    await porch.wishes(AllowUser(account="discord", user="Ann@Example.org"))
+    assert porch.standing(dm("ann@example.org")).role is Role.USER
+    await porch.wishes(RevokeUser(account="discord", user="ANN@example.org", block=True))
+    assert porch.standing(dm("ann@example.org")).why == "blocked"
+
+
 # ------------------------------------------------------------------ keys
 
 

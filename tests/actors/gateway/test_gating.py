@@ -297,6 +297,17 @@ def test_where_each_message_begins_a_thread_the_chats_lines_are_its_context() ->
     assert [o.text for o in again.overheard] == ["line r1", "x"]
 
 
+def test_what_a_thread_began_under_is_told_to_its_conversation_once() -> None:
+    street = Street(**OPEN)
+    ours = Quote(message_id=MessageId(str(THREAD.thread)), text="It will rain.", ours=True)
+    first = let_in(street.says("and tomorrow?", THREAD, id="m1", quote=ours))
+    assert first.quote == ours
+    second = let_in(street.says("and then?", THREAD, id="m2", quote=ours))
+    assert second.quote == ours.model_copy(update={"text": ""}), "still a reply to us"
+    other = Quote(message_id=MessageId("m1"), text="and tomorrow?")
+    assert let_in(street.says("?", THREAD, id="m3", quote=other, mentions_us=True)).quote == other
+
+
 def test_an_edit_or_a_deletion_of_what_was_overheard_changes_the_context() -> None:
     street = Street(**OPEN)
     street.says("meet at five", GROUP, id="a")
@@ -321,6 +332,15 @@ def test_R15_a_change_goes_to_the_conversation_of_the_message_itself() -> None:
     assert street.gate.whose(edit) == key_for(GROUP, street.ledger.book), "it may be from an earlier life"
     closed = Street(users=["8"])
     assert closed.gate.whose(edit) is None
+
+
+def test_R15_what_was_said_before_the_start_can_still_be_taken_back() -> None:
+    """Platforms tell of a deletion without its author, and mostly without its thread."""
+    street = Street(**OPEN)
+    theirs = key_for(GROUP, street.ledger.book)
+    street.gate.remember([(GROUP.model_copy(update={"user": None}), MessageId("old"), theirs)])
+    gone = MessageDeleted(message_id=MessageId("old"), origin=GROUP.model_copy(update={"user": None}), at=NOW)
+    assert street.gate.whose(gone) == theirs
 
 
 # ------------------------------------------------------------------ programs
@@ -393,6 +413,16 @@ def test_A10_messages_that_came_while_we_were_away_are_answered_or_told_of_once(
     let_in(strict.says("fresh", DM, age_s=119))
     assert strict.says("not to us", GROUP, age_s=300) == LeftAlone("not_addressed")
     assert strict.counted.count("away") == 4
+
+
+def test_A06_what_was_taken_before_the_start_and_comes_again_is_not_told_that_it_is_too_late() -> None:
+    """Its session knows it, and says nothing; a notice would be the second answer."""
+    street = Street(**OPEN, max_age_minutes=2)
+    theirs = key_for(DM, street.ledger.book)
+    street.gate.remember([(DM, MessageId("old"), theirs)])
+    let_in(street.says("hello", DM, id="old", age_s=365))
+    let_in(street.says("/new", DM, id="old", age_s=365))
+    assert isinstance(street.says("hello", DM, id="other", age_s=365), Refused)
 
 
 def test_a_clock_behind_the_platforms_makes_nothing_old() -> None:

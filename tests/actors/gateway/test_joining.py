@@ -8,7 +8,7 @@ import pytest
 
 from actors.gateway.chunks import Unit
 from actors.gateway.edge import EdgeError
-from actors.gateway.joining import MOST_PIECES, Joiner, JoinRules, goes_on, is_full, joined
+from actors.gateway.joining import MOMENT_S, MOST_PIECES, WAIT_S, Joiner, JoinRules, goes_on, joined, patience
 from messages.blocks import FileBlock
 from messages.delivery import ProblemKind
 from messages.gateway import (
@@ -75,30 +75,32 @@ class Desk:
 
 
 @pytest.mark.parametrize(
-    ("message", "full"),
+    ("message", "seconds"),
     [
-        (said("a" * 4096, "1"), True),
-        (said("a" * 4046, "1"), True),
-        (said("a" * 4045, "1"), False),
-        (said("ok", "1"), False),
-        (said("/queue " + "a" * 4089, "1"), True),
-        (said("/stop " + "a" * 4090, "1"), False),
-        (said("/STOP@bot " + "a" * 4090, "1"), False),
-        (said("a" * 4096, "1", via="command"), False),
+        (said("a" * 4096, "1"), WAIT_S),
+        (said("a" * 4046, "1"), WAIT_S),
+        (said("a" * 4045, "1"), MOMENT_S),
+        (said("a" * 2049, "1"), MOMENT_S),
+        (said("a" * 2048, "1"), 0),
+        (said("ok", "1"), 0),
+        (said("/queue " + "a" * 4089, "1"), WAIT_S),
+        (said("/stop " + "a" * 4090, "1"), 0),
+        (said("/STOP@bot " + "a" * 4090, "1"), 0),
+        (said("a" * 4096, "1", via="command"), 0),
         (
             said("a" * 4096, "1", attachments=(FileBlock(name="x", mime="text/plain", path="/x", size=1),)),
-            False,
+            0,
         ),
-        (said("a" * 4000, "1", mentions_us=True), True),
+        (said("a" * 4000, "1", mentions_us=True), WAIT_S),
     ],
 )
-def test_only_what_is_nearly_too_long_waits(message: MessageReceived, *, full: bool) -> None:
-    assert is_full(message, RULES) is full
+def test_only_what_may_have_a_rest_waits(message: MessageReceived, seconds: float) -> None:
+    assert patience(message, RULES) == seconds
 
 
 def test_length_is_measured_as_the_platform_does() -> None:
-    assert is_full(said("😀" * 2048, "1"), JoinRules(4096, Unit.UTF16))
-    assert not is_full(said("😀" * 2048, "1"), JoinRules(4096))
+    assert patience(said("😀" * 2048, "1"), JoinRules(4096, Unit.UTF16)) == WAIT_S
+    assert patience(said("😀" * 2048, "1"), JoinRules(4096)) == 0
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,8 @@ def test_length_is_measured_as_the_platform_does() -> None:
         (said("/etc/passwd is a file", "2"), True),
         (said("x", "2", quote=Quote(message_id=MessageId("0"))), False),
         (said("x", "2", mentions_us=True), False),
+        (said("x", "2", mentions_us=True, sent_at=START + timedelta(seconds=1)), True),
+        (said("x", "2", mentions_us=True, sent_at=START + timedelta(seconds=2)), False),
         (said("x", "2", via="button"), False),
         (said("x", "2", album="a"), False),
         (said("x", "1"), False),
@@ -134,7 +138,49 @@ def test_the_seam_gives_back_what_the_cut_took(first: str, rest: str, text: str)
     assert joined((said(first, "1"), said(rest, "2")), RULES).text == text
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "more"),
+    [("7", "7", True), ("7", None, True), ("7", "8", False), (None, "7", False)],
+)
+def test_C22_each_piece_may_reply_to_what_the_first_replies_to(
+    first: str | None, second: str | None, *, more: bool
+) -> None:
+    """Some programs make each piece the reply, some the first alone."""
+
+    def to(number: str | None) -> Quote | None:
+        return None if number is None else Quote(message_id=MessageId(number))
+
+    piece = said("a" * 4096, "1", quote=to(first))
+    assert goes_on((piece,), said("x", "2", quote=to(second))) is more
+
+
+def test_C22_a_mention_in_any_piece_is_one_of_the_whole() -> None:
+    whole = joined((said("a" * 4096, "1"), said("and @us?", "2", mentions_us=True)), RULES)
+    assert whole.mentions_us
+
+
 # ------------------------------------------------------------------ in time
+
+
+async def test_C22_a_text_that_was_cut_between_paragraphs_is_one_message() -> None:
+    """The first piece is far shorter than the limit: programs cut where it reads best."""
+    desk = Desk()
+    first, rest = "one " * 600, "two " * 500
+    pieces = [desk.hears(said(first.strip(), "1"))]
+    await desk.clock.advance(0.056)
+    pieces.append(desk.hears(said(rest.strip(), "2")))
+    await asyncio.gather(*pieces)
+    assert desk.texts() == [f"{first.strip()}\n{rest.strip()}"]
+
+
+async def test_a_long_message_that_may_be_whole_waits_for_a_moment() -> None:
+    desk = Desk()
+    alone = desk.hears(said("a" * 3000, "1"))
+    await desk.clock.advance(MOMENT_S - 0.01)
+    assert desk.texts() == []
+    await desk.clock.advance(0.02)
+    assert desk.texts() == ["a" * 3000]
+    await alone
 
 
 async def test_C22_two_pieces_are_one_message_and_each_has_its_receipt() -> None:
@@ -248,6 +294,33 @@ async def test_what_an_edit_is_about_is_handed_in_before_it(news: EdgeHeard) -> 
     await desk.hears(news)
     await first
     assert [heard.kind for heard in desk.heard] == ["message_received", news.kind]
+
+
+async def test_R15_an_edit_of_a_piece_is_one_of_the_whole() -> None:
+    """Else the rest would be lost with it."""
+    desk = Desk()
+    one, two = said("a" * 4096, "1"), said("b" * 900, "2")
+    await asyncio.gather(desk.hears(one), desk.hears(two))
+
+    async def edits(number: str, text: str, chat: str = "lobby") -> MessageEdited:
+        edit = MessageEdited(
+            message_id=MessageId(number),
+            origin=said("", number, chat=chat).origin,
+            author=Author(id="ann"),
+            text=text,
+            at=START,
+        )
+        await desk.hears(edit)
+        heard = desk.heard[-1]
+        assert isinstance(heard, MessageEdited)
+        return heard
+
+    first = await edits("1", "A" * 4096)
+    assert (first.message_id, first.text) == ("1", "A" * 4096 + "b" * 900)
+    second = await edits("2", "c")
+    assert (second.message_id, second.text) == ("1", "A" * 4096 + "c")
+    elsewhere = await edits("2", "x", chat="other")
+    assert (elsewhere.message_id, elsewhere.text) == ("2", "x")
 
 
 async def test_a_lost_connection_takes_its_pieces_along() -> None:

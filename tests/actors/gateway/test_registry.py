@@ -3,6 +3,7 @@
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,29 @@ def test_the_outbox_goes_by_options_and_settings() -> None:
     )
     rules = rules_of(Platforms.prepare({"bridge": settings}, {}, Registry.discover(())).ready["bridge"])
     assert (rules.limit, rules.history, rules.at_once, rules.unknown_outcome) == (99, True, 3, "leave")
+
+
+@pytest.mark.parametrize(
+    ("platform", "options", "other"),
+    [
+        ("discord", {"token": "t" * 40}, {"token": "u" * 40}),
+        ("telegram", {"token": "123456:" + "A" * 35}, {"token": "654321:" + "A" * 35}),
+        (
+            "slack",
+            {"bot_token": "xoxb-1", "app_token": "xapp-1"},
+            {"bot_token": "xoxb-2", "app_token": "xapp-1"},
+        ),
+    ],
+)
+def test_M13_two_accounts_with_one_token_are_one_too_many(
+    platform: str, options: dict[str, Any], other: dict[str, Any]
+) -> None:
+    registry = Registry.discover([])
+    registry.prepare(platform, "main", PlatformSettings(options=options), {})
+    registry.prepare(platform, "main", PlatformSettings(options=options), {})  # the same account, asked again
+    registry.prepare(platform, "third", PlatformSettings(options=other), {})
+    with pytest.raises(
+        PlatformUnavailableError, match=f"'{platform}/second' uses the same `.*` as '{platform}'"
+    ) as told:
+        registry.prepare(platform, "second", PlatformSettings(options=options), {})
+    assert not any(secret in str(told.value) for secret in options.values())

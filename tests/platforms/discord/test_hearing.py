@@ -55,6 +55,37 @@ async def test_a_direct_message_and_a_thread(sim: DiscordSimulator, tmp_path: Pa
     assert (asleep.origin.chat, asleep.origin.thread) == (lobby, await sim.id_of("asleep"))
 
 
+async def test_a_thread_under_a_message_of_ours_is_said_to_us(sim: DiscordSimulator, tmp_path: Path) -> None:
+    async with Wire(sim, tmp_path) as wire:
+        await sim.says("lobby", "ann", "will it rain?")
+        await wire.desk.messages()
+        ours = await wire.edge.say(wire.post(await sim.id_of("lobby"), "It will rain."))
+        for text in ("and tomorrow?", "and then?"):
+            await sim.says("lobby", "bob", text, mention=False, thread="weather", under=ours)
+        _, first, second = await wire.desk.messages(3)
+        looked_up = [r for r in await sim.requests() if r["method"] == "GET" and r["path"].endswith(ours)]
+    assert first.origin.thread == ours
+    assert first.quote is not None
+    assert (first.quote.ours, first.quote.message_id, first.quote.text) == (True, ours, "It will rain.")
+    assert second.quote == first.quote
+    assert len(looked_up) == 1
+
+
+async def test_who_is_asked_into_a_thread_hears_how_it_began(sim: DiscordSimulator, tmp_path: Path) -> None:
+    boat = await sim.says("lobby", "ann", "shall we buy a boat?", mention=False)
+    async with Wire(sim, tmp_path) as wire:
+        await sim.says("lobby", "bob", "a red one", mention=False, thread="boats", under=boat)
+        await sim.says("lobby", "bob", "what do you think?", thread="boats")
+        await sim.says("lobby", "bob", "and of none?", thread="a thread under nothing")
+        chatter, asked, alone = await wire.desk.messages(3)
+    assert chatter.quote is None
+    assert asked.quote is not None
+    assert asked.quote.author is not None
+    assert (asked.quote.ours, asked.quote.text) == (False, "shall we buy a boat?")
+    assert asked.quote.author.id == await sim.id_of("ann")
+    assert alone.quote is None
+
+
 async def test_edits_and_deletions_of_people(sim: DiscordSimulator, tmp_path: Path) -> None:
     async with Wire(sim, tmp_path) as wire:
         identity = await sim.says("lobby", "ann", "helo https://example.org")
@@ -217,11 +248,14 @@ async def test_a_channel_that_cannot_be_looked_up_is_asked_for_once(
         await wire.desk.messages(2)
         await sim.says("lobby", "ann", "hi", thread="other", hidden=True, mention=False)
         await wire.desk.messages(3)
-        before = [r for r in await sim.requests() if r["method"] == "GET" and "/channels/" in r["path"]]
-        assert len(before) == 3
+        assert await _channels_asked_for(sim) == 3
         await sim.misbehaves("refuses", times=9, method="GET", path="/channels/", status=403, code=50001)
         for number in range(4):
             await sim.says("lobby", "ann", f"m{number}", thread="hidden", hidden=True)
         await wire.desk.messages(7)
-        after = [r for r in await sim.requests() if r["method"] == "GET" and "/channels/" in r["path"]]
-    assert len(after) == 4
+        assert await _channels_asked_for(sim) == 4
+
+
+async def _channels_asked_for(sim: DiscordSimulator) -> int:
+    asked = [r["path"] for r in await sim.requests() if r["method"] == "GET" and "/channels/" in r["path"]]
+    return sum("/messages" not in path for path in asked)

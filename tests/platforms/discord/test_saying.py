@@ -202,6 +202,23 @@ async def test_a_caption_that_is_too_long_goes_ahead(sim: DiscordSimulator, tmp_
     assert [post.files for post in posts][-1] == ("data.txt",)
 
 
+async def test_D01_what_cannot_be_a_button_is_said_whole_below_a_text_of_full_length(
+    sim: DiscordSimulator, tmp_path: Path
+) -> None:
+    long = Button(label="Long", command="/do " + "x" * 120)
+    text = ("word " * 400).strip()
+    async with Wire(sim, tmp_path) as wire:
+        chat, _ = await lobby(sim, wire)
+        post = wire.post(chat, text, buttons=(Button(label="Short", command="/do it"), long))
+        receipt = await wire.edge.say(post)
+        async with Wire(sim, tmp_path) as other:
+            assert await other.edge.find(post) == receipt
+        posts = await sim.posts("lobby")
+    assert all(len(each.text) <= 2000 for each in posts)
+    assert "".join(each.text for each in posts).split() == f"{text} `{long.command}` Long".split()
+    assert [each.buttons for each in posts] == [(), ("Short",)]
+
+
 async def test_buttons_within_what_discord_takes(sim: DiscordSimulator, tmp_path: Path) -> None:
     buttons = tuple(Button(label=f"B{n}" + "!" * 90, command=f"/do {n}") for n in range(27))
     async with Wire(sim, tmp_path) as wire:

@@ -75,6 +75,26 @@ async def test_an_answer_after_a_restart_knows_the_subject_and_a_bare_reply_its_
         assert (await run.hears("drei")).origin.thread == own
 
 
+async def test_a_reply_that_names_only_the_last_mails_goes_on_in_its_conversation(
+    bot: Bot, ann: Correspondent
+) -> None:
+    """Some programs keep the last few references and leave out the first, which names the conversation."""
+    async with bot.connects() as run:
+        own = await asyncio.to_thread(ann.sends, bot.address, "s", "one")
+        await run.hears("one")
+        first = await run.edge.say(post(ann.address, "two", thread=own, reply_to=own))
+        chain = {"References": f"<{own}> <{first}>", "In_Reply_To": f"<{first}>"}
+        own_second = await asyncio.to_thread(lambda: ann.sends(bot.address, "Re: s", "three", **chain))
+        await run.hears("three")
+        second = await run.edge.say(post(ann.address, "four", thread=own, reply_to=own_second))
+        short = {"References": f"<{own_second}> <{second}>", "In_Reply_To": f"<{second}>"}
+        await asyncio.to_thread(lambda: ann.sends(bot.address, "Re: s", "five", **short))
+        assert (await run.hears("five")).origin.thread == own
+        await run.edge.say(post(ann.address, "six", thread=own))
+        (*_, last) = await asyncio.to_thread(ann.gets, 3)
+        assert last["References"].split()[0] == f"<{own}>"
+
+
 async def test_A24_mail_that_came_while_we_were_away_is_answered_once_and_in_order(
     bot: Bot, ann: Correspondent
 ) -> None:

@@ -1,6 +1,8 @@
 """Translation alone: who wrote, in which conversation, and what; and mails that no program should write."""
 
+import base64
 import random
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.gateway.platforms.email.authentic import proven, results_of
+from actors.gateway.platforms.email.charsets import decoded
 from actors.gateway.platforms.email.translate import Arrived, Refusal, Skipped, Translated, Us, translate
 from messages.gateway import ChatType
 
@@ -43,6 +46,7 @@ def test_a_plain_mail() -> None:
     assert (heard.author.id, heard.author.name, heard.text) == ("ann@y.org", "Ann Example", "Hi\nthere")
     assert (heard.message_id, heard.origin.thread, heard.origin.chat) == ("1@y.org", "1@y.org", "ann@y.org")
     assert heard.sent_at == NOW
+    assert translated(raw(Subject="Out of office on Friday?")).heard.text == "hello"
     assert translated(raw("", Subject="Are you there?")).heard.text == "Are you there?"
     assert translated(raw(Message_ID=None)).heard.message_id == "uid-1-2"
     assert translated(raw("/stop\n\n-- \nAnn")).heard.text == "/stop"
@@ -102,7 +106,11 @@ def test_two_senders_are_refused_and_a_name_that_looks_like_an_address_is_a_name
         {"Auto_Submitted": "AUTO-GENERATED"},
         {"Precedence": "Bulk"},
         {"List_Id": "x"},
+        {"List_Unsubscribe": "<mailto:off@y.org>"},
         {"X_Autoreply": "yes"},
+        {"Subject": "Automatic reply: Lunch"},
+        {"Subject": "Automatische Antwort: Essen"},
+        {"Subject": "=?utf-8?B?6Ieq5Yqo5Zue5aSN77ya5L2g5aW9?="},
         {"Return_Path": "<>"},
         {"From": "BOT@x.org"},
         {"From": "mailer-daemon@y.org"},
@@ -113,6 +121,88 @@ def test_two_senders_are_refused_and_a_name_that_looks_like_an_address_is_a_name
 )
 def test_machines_lists_and_ourselves_get_no_answer(headers: dict[str, str]) -> None:
     assert isinstance(translate(Arrived(raw(**headers), "u", NOW), US, NOW), Skipped)
+
+
+@pytest.mark.parametrize(
+    ("text", "written_in", "named"),
+    [
+        ("朱镕基", "gbk", "gb2312"),
+        ("𠮷野家", "gb18030", "gbk"),
+        ("€5 for “that”…", "cp1252", "iso-8859-1"),
+        ("€5 for “that”", "cp1252", "us-ascii"),
+        ("Grüße", "utf-8", "us-ascii"),
+        ("①②③ ㈱ 髙島屋", "cp932", "shift_jis"),
+        ("똠방각하 뷁", "cp949", "ks_c_5601-1987"),
+        ("똠방각하 뷁", "cp949", "euc-kr"),
+        ("שלום", "iso8859-8", "iso-8859-8-i"),
+        ("Ğüneş €5", "cp1254", "iso-8859-9"),
+        ("тест", "koi8-r", "koi8-r"),
+        ("テスト", "iso2022_jp", "ISO-2022-JP"),
+        ("héllo", "utf-8", "utf8mb4"),
+        ("héllo", "utf-8", "unknown-8bit"),
+        ("caf\u00e9", "latin-1", "x-no-such-thing"),
+        ("caf\u00e9", "latin-1", "utf-8"),
+        ("caf\u00e9", "utf-8", "punycode"),
+    ],
+)
+def test_a_text_is_read_as_the_set_that_it_was_written_in(text: str, written_in: str, named: str) -> None:
+    assert translated(in_bytes(text.encode(written_in), named)).heard.text == text
+    word = base64.b64encode(text.encode(written_in)).decode()
+    assert translated(raw(Subject=f"=?{named}?B?{word}?=")).subject == text
+
+
+def test_circled_digits_in_seven_bit_japanese_are_read() -> None:
+    raw_bytes = b'\x1b$B-!-"\x1b(B ' + "テスト".encode("iso2022_jp")
+    assert translated(in_bytes(raw_bytes, "iso-2022-jp")).heard.text == "①② テスト"
+
+
+def test_X01_an_address_that_looks_like_another_one_stays_another() -> None:
+    assert translated(raw(From="\u212aim@y.org")).heard.author.id == "\u212aim@y.org"
+    assert translated(raw(From="KIM@Y.org")).heard.author.id == "kim@y.org"
+
+
+def test_one_broken_byte_costs_one_character() -> None:
+    assert translated(in_bytes("wörld ".encode() + b"\xff!", "utf-8")).heard.text == "wörld \ufffd!"
+    assert translated(in_bytes("你好".encode("gbk") + b"\xff!", "gb2312")).heard.text == "你好\ufffd!"
+
+
+def test_headers_in_plain_utf_8_are_read() -> None:
+    """Today's mails may write them so, and sloppy ones always did."""
+    name = 'application/pdf; name="Menü.pdf"'
+    found = translated(
+        raw(
+            "x",
+            Subject="Grüße 你好",
+            From="Jürgen 王 <ann@y.org>",
+            Content_Type=name,
+            Content_Disposition="attachment",
+        )
+    )
+    assert (found.subject, found.heard.author.name) == ("Grüße 你好", "Jürgen 王")
+    assert found.heard.surroundings.thread == "Grüße 你好"
+    assert [file.name for file in found.files] == ["Menü.pdf"]
+    mixed = translated(raw(Subject="你好 =?utf-8?Q?Gr=C3=BC=C3=9Fe?= 你好"))
+    assert mixed.subject.replace(" ", "") == "你好Grüße你好"
+
+
+def test_no_name_of_a_set_takes_long() -> None:
+    for named in (
+        "punycode",
+        "idna",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "undefined",
+        "hex",
+        "zlib",
+        "é",
+    ):
+        began = time.perf_counter()
+        assert translated(in_bytes(b"a-\\u0041b" * 100_000, named)).heard.text.startswith("a-\\u0041b")
+        assert time.perf_counter() - began < 5
+
+
+def in_bytes(body: bytes, charset: str) -> bytes:
+    return raw("", Content_Type=f"text/plain; charset={charset}") + body
 
 
 def test_a_report_names_who_could_not_be_reached() -> None:
@@ -260,3 +350,11 @@ def test_a_mail_of_nested_parts_ends() -> None:
     )
     found = translate(Arrived(b"From: a@b.org\r\n" + deep, "u", NOW), US, NOW)
     assert isinstance(found, Translated | Refusal)
+
+
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(["undefined", "utf-16", "utf-7", "iso-2022-kr", "hz", "", "ascii"]),
+)
+def test_any_bytes_are_some_text(body: bytes, named: str) -> None:
+    assert isinstance(decoded(body, named), str)

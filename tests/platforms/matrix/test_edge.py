@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -121,6 +122,31 @@ async def test_threads_and_replies(bot: Bot, ann: Person, bob: Person) -> None:
         reply = await run.hears("thanks")
         assert reply.quote is not None
         assert (reply.quote.ours, reply.quote.text, reply.quote.message_id) == (True, "an answer", ours)
+
+
+async def test_a_thread_under_an_answer_of_ours_is_said_to_us_and_a_mention_tells_how_a_thread_began(
+    bot: Bot, ann: Person, bob: Person
+) -> None:
+    room = await group(ann, bob, bot)
+    old = await bob.says(room, "shall we buy a boat?")
+    async with bot.connects() as run:
+        ours = await run.edge.say(post(room, "It will rain."))
+
+        def within(root: str) -> dict[str, Any]:
+            reply = {"m.in_reply_to": {"event_id": root}}
+            return {
+                "m.relates_to": {"rel_type": "m.thread", "event_id": root, "is_falling_back": True, **reply}
+            }
+
+        await ann.says(room, "and tomorrow?", **within(ours))
+        under_ours = (await run.hears("and tomorrow?")).quote
+        assert under_ours is not None
+        assert (under_ours.ours, under_ours.message_id, under_ours.text) == (True, ours, "It will rain.")
+        mention = {"m.mentions": {"user_ids": [bot.id]}}
+        await ann.says(room, "what do you think?", **within(old), **mention)
+        asked = (await run.hears("what do you think?")).quote
+        assert asked is not None
+        assert (asked.ours, asked.message_id, asked.text) == (False, old, "shall we buy a boat?")
 
 
 async def test_a_quote_is_looked_up_when_we_were_not_there(bot: Bot, ann: Person, bob: Person) -> None:

@@ -186,7 +186,9 @@ class Service:
         who = world.user(user, bot=bool(more.get("bot")), shown=more.get("name"))
         channel = await world.channel(chat, dm=who if dm else None, topic=None if dm else more.get("topic"))
         if thread is not None:
-            return await world.thread(thread, channel, hidden=bool(more.get("hidden")))
+            return await world.thread(
+                thread, channel, hidden=bool(more.get("hidden")), under=more.get("under")
+            )
         return channel
 
     async def on_says(

@@ -168,8 +168,11 @@ class World:
                 await self.dispatch("CHANNEL_CREATE", channel.face())
         return self.channels[identity]
 
-    async def thread(self, name: str, parent: Channel, *, hidden: bool = False) -> Channel:
-        identity = self.id_of(name)
+    async def thread(
+        self, name: str, parent: Channel, *, hidden: bool = False, under: str | None = None
+    ) -> Channel:
+        """Return a thread, made when it is new; it has the id of the message `under` which it begins."""
+        identity = self.ids.setdefault(name, under) if under is not None else self.id_of(name)
         if identity not in self.channels:
             self.channels[identity] = Channel(identity, name, 11, GUILD, parent=parent.id, hidden=hidden)
             if not hidden:

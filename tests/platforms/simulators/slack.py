@@ -154,6 +154,11 @@ class Simulation:
                 "previous_message": before,
             }
         )
+        mentioned = f"<@{BOT_USER}>"
+        if channel.kind == "channel" and mentioned in message["text"] and mentioned not in before["text"]:
+            mention = {name: message[name] for name in message if name not in ("files", "subtype")}
+            mention |= {"type": "app_mention", "channel": channel.id, "event_ts": message["edited"]["ts"]}
+            self.service.event(mention)
 
     async def do_deletes(self, told: Json) -> None:
         self.service.remove(self._channel(told["chat"]), told["id"])

@@ -83,6 +83,10 @@ class Channel:
     """By ts, oldest first."""
 
 
+OF_NO_METHOD = ("redirects", "mention_first", "mention_alone")
+"""Faults of other things than calls."""
+
+
 @dataclass
 class Fault:
     """One way in which a coming call fails."""
@@ -189,9 +193,16 @@ class Service:
             return
         kind = {"im": "im", "mpim": "mpim"}.get(channel.kind, "channel")
         placed = {**message, "channel": channel.id, "event_ts": message["ts"]}
-        self.event({**placed, "channel_type": kind})
+        events = [{**placed, "channel_type": kind}]
         if f"<@{BOT_USER}>" in message.get("text", "") and channel.kind == "channel":
-            self.event({**placed, "type": "app_mention"})
+            mention = {name: placed[name] for name in placed if name not in ("files", "subtype")}
+            events.append({**mention, "type": "app_mention"})  # of the files it tells nothing
+        if self.take_fault("mention_first"):
+            events.reverse()
+        if self.take_fault("mention_alone"):
+            del events[0]
+        for event in events:
+            self.event(event)
 
     # ------------------------------------------------------------------ a call
 
@@ -211,7 +222,7 @@ class Service:
 
     def _fault(self, method: str, channel: str) -> Fault | None:
         for fault in self.faults:
-            if fault.how != "redirects" and fault.fits(method, channel):
+            if fault.how not in OF_NO_METHOD and fault.fits(method, channel):
                 fault.times -= 1
                 self.faults = [each for each in self.faults if each.times > 0]
                 return fault
@@ -221,7 +232,8 @@ class Service:
         """Take a fault that is of no method."""
         found = next((fault for fault in self.faults if fault.how == how), None)
         if found is not None:
-            self.faults.remove(found)
+            found.times -= 1
+            self.faults = [each for each in self.faults if each.times > 0]
         return found
 
     async def _faulty(

@@ -91,6 +91,14 @@ async def test_what_was_not_taken_comes_again(rig: Rig, sim: SlackSimulator) -> 
     assert statuses[0] == 503
 
 
+async def test_what_was_answered_and_then_not_taken_is_handed_in_again(rig: Rig, sim: SlackSimulator) -> None:
+    """A command is answered at once; Slack does not send it again."""
+    rig.hear_fails = 1
+    await sim.commands("general", "Ann", "/callboard", "new")
+    (said,) = await rig.messages(1)
+    assert said.text == "/new"
+
+
 async def test_commands_and_buttons_come_as_forms(rig: Rig, sim: SlackSimulator) -> None:
     await sim.tell("channel", chat="general")
     trigger = await sim.commands("general", "Ann", "/callboard", "whoami")

@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from actors.gateway.platforms.slack.hearing import TRIES, TWIN_S
 from actors.gateway.session_key import key_of
 from messages.blocks import FileBlock, ImageBlock, TextBlock
+from messages.delivery import ProblemKind
 from messages.gateway import ChatMoved, ChatType, MessageDeleted, MessageEdited, MessageReceived
+from tests.fakes.clock import ManualClock
 from tests.platforms.simulators.slack import SlackSimulator, channel_id, dm_id, user_id
+from tests.platforms.simulators.slack_service import BOT_USER
 from tests.platforms.slack.rig import Rig, eventually, post
 
 pytestmark = pytest.mark.slow
@@ -87,6 +91,88 @@ async def test_a_mention_is_heard_once_though_slack_tells_it_twice(sim: SlackSim
         await rig.heard_so_many(11)
         await eventually(lambda: _all_acknowledged(sim))
         assert len(rig.heard) == 11
+
+
+async def test_the_files_of_a_mention_are_heard_whichever_event_comes_first(sim: SlackSimulator) -> None:
+    """Slack promises no order of the two, and tells of the files in one of them alone."""
+    files = [{"name": "plan.txt", "mime": "text/plain", "content": _b64(b"the plan")}]
+    async with Rig(sim) as rig:
+        for number in range(3):
+            await sim.misbehaves("mention_first", times=1)
+            await sim.says("general", "Ann", f"look at this {number}", files=files)
+        heard = await rig.messages(3)
+        await eventually(lambda: _all_acknowledged(sim))
+        assert len(rig.heard) == 3
+    assert [m.text for m in heard] == [f"look at this {number}" for number in range(3)]
+    for message in heard:
+        (file,) = message.attachments
+        assert isinstance(file, FileBlock)
+
+
+async def test_a_mention_that_is_added_by_an_edit_is_heard(sim: SlackSimulator) -> None:
+    """Slack tells of it as of any mention. What mentioned us before has the same id, and is known to its session."""
+    async with Rig(sim) as rig:
+        ts = await sim.says("general", "Ann", "@calboard, what is new?", mention=False)
+        await rig.messages(1)
+        await sim.edits("general", ts, f"<@{BOT_USER}> what is new?")
+        heard = await rig.heard_so_many(3)
+        await eventually(lambda: _all_acknowledged(sim))
+        assert len(rig.heard) == 3
+    edited, mention = heard[1:]
+    assert isinstance(edited, MessageEdited)
+    assert isinstance(mention, MessageReceived)
+    assert (mention.message_id, mention.text, mention.mentions_us) == (ts, "what is new?", True)
+
+
+async def test_an_app_that_is_told_of_mentions_alone_waits_once(sim: SlackSimulator) -> None:
+    clock = ManualClock()
+    await sim.misbehaves("mention_alone", times=3)
+    async with Rig(sim, clock=clock) as rig:
+        before = clock.waiting
+        await sim.says("general", "Ann", "one")
+        await _one_more_waits(clock, before)
+        assert rig.heard == []
+        await clock.advance(TWIN_S)
+        await rig.heard_so_many(1)
+        await sim.says("general", "Ann", "two")
+        await sim.says("general", "Ann", "three")
+        assert [m.text for m in await rig.messages(3)] == ["one", "two", "three"]
+
+
+async def test_a_stop_with_a_mention_does_not_wait(sim: SlackSimulator) -> None:
+    await sim.misbehaves("mention_alone", times=1)
+    async with Rig(sim, clock=ManualClock()) as rig:
+        await sim.says("general", "Ann", "!stop")
+        assert [m.text for m in await rig.messages(1)] == ["/stop"]
+
+
+async def test_what_was_acknowledged_and_not_taken_is_handed_in_again(sim: SlackSimulator) -> None:
+    """Slack does not send it again: we have to."""
+    async with Rig(sim) as rig:
+        rig.hear_fails = 1
+        await sim.commands("general", "Ann", "/callboard", "new")
+        (said,) = await rig.messages(1)
+        assert said.text == "/new"
+
+
+async def test_what_is_never_taken_ends_the_connection_so_that_it_is_looked_for(sim: SlackSimulator) -> None:
+    clock = ManualClock()
+    async with Rig(sim, clock=clock) as rig:
+        before = clock.waiting
+        rig.hear_fails = 100
+        await sim.commands("general", "Ann", "/callboard", "new")
+        for attempt in range(TRIES):
+            await _one_more_waits(clock, before)
+            await clock.advance(2.0**attempt)
+        problem = (await rig.ended()).problem
+        assert (problem.kind, problem.detail) == (ProblemKind.TRANSIENT, "the journal is full")
+
+
+async def _one_more_waits(clock: ManualClock, before: int) -> None:
+    async def waits() -> bool:
+        return clock.waiting > before
+
+    await eventually(waits)
 
 
 async def _all_acknowledged(sim: SlackSimulator) -> bool:
@@ -315,6 +401,7 @@ async def test_a_reply_to_our_post_is_a_quote_of_ours(sim: SlackSimulator) -> No
         (said,) = await rig.messages(1)
     assert said.quote is not None
     assert said.quote.ours
+    assert said.quote.text == "good morning", "the conversation in the thread is new, and does not know it"
     assert said.origin.thread == ours
 
 

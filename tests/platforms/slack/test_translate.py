@@ -1,11 +1,12 @@
 """What an envelope means. Pure."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from actors.gateway.platforms.slack.envelopes import answerable, identity, needs
+from actors.gateway.platforms.slack.envelopes import answerable, identity, is_bare_mention, needs
 from actors.gateway.platforms.slack.translate import Heard, Refusal, translate
 from actors.gateway.platforms.slack.wording import Names, clean_name, readable
 from actors.gateway.session_key import key_of
@@ -113,6 +114,23 @@ def test_a_message_and_its_mention_are_the_same_and_an_edit_is_another() -> None
     assert identity(edit) == identity(edit)
     assert identity({}) is None
     assert identity(event(type="reaction_added")) is None
+
+
+def test_a_mention_that_an_edit_adds_is_another_than_the_message_and_not_answered_for_ever() -> None:
+    stamp = f"{(READING.now - timedelta(seconds=5)).timestamp():.6f}"
+    added = message(
+        type="app_mention",
+        channel_type=None,
+        ts=stamp,
+        edited={"user": "U0ANN", "ts": "1.2"},
+        text="<@U0BOT> hi",
+    )
+    assert identity(added) != identity(message(ts=stamp))
+    assert identity(added) == identity(added)
+    assert not is_bare_mention(added), "there is no other event that it could wait for"
+    assert said(added).message_id == stamp
+    later = replace(READING, now=READING.now + timedelta(hours=1))
+    assert translate(added, later, NAMES) == Refusal("an old message that mentions us now")
 
 
 def test_edits() -> None:

@@ -172,6 +172,35 @@ def test_a_reply_to_us_is_a_quote_of_ours() -> None:
     assert (other.ours, other.text) == (False, "a part")
 
 
+@pytest.mark.parametrize(
+    ("external", "author"),
+    [
+        (
+            {
+                "origin": {"type": "user", "sender_user": ANN},
+                "chat": {"id": -1009, "type": "supergroup"},
+                "message_id": 5,
+            },
+            Author(id="11", name="Ann Lee"),
+        ),
+        (
+            {"origin": {"type": "channel", "chat": {"id": -1007, "title": "News"}, "message_id": 5}},
+            Author(id="-1007", name="News"),
+        ),
+        ({"origin": {"type": "hidden_user", "sender_user_name": "Bo"}}, Author(id="hidden", name="Bo")),
+        ({"origin": 7}, None),
+    ],
+)
+def test_a_reply_to_something_in_another_chat_carries_what_was_quoted(
+    external: dict[str, Any], author: Author | None
+) -> None:
+    quote = said(message("is that true?", external_reply=external, quote={"text": "It rains."})).quote
+    assert quote is not None
+    assert (quote.text, quote.author, quote.ours) == ("It rains.", author, False)
+    assert not quote.message_id.isdigit(), "the numbers of another chat are none of this one"
+    assert said(message("?", quote={"text": "alone"})).quote is None
+
+
 def test_R15_an_edit_is_no_message_and_goes_by_the_messages_id() -> None:
     raw = message("/restart ", message_id=10, edit_date=1767268900)
     for update_id in (900, 901):

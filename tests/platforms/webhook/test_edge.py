@@ -12,7 +12,7 @@ from aiohttp import web
 
 from actors.gateway.edge import EdgeContext, EdgeError
 from actors.gateway.platforms.webhook import PLATFORM
-from actors.gateway.platforms.webhook.answers import problem_of, retry_after
+from actors.gateway.platforms.webhook.answers import problem_of
 from actors.gateway.platforms.webhook.edge import WebhookEdge
 from messages.delivery import DraftRemoved, Place, ProblemKind
 from messages.gateway import Acceptance
@@ -226,6 +226,38 @@ async def test_messages_answered_together_are_answered_to_each_and_later_ones_ar
         assert [(await call)[1]["text"] for call in calls[2:]] == ["Other.", "Last."]
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"), [("rate_limited", 429), ("no_model", 503), ("refused", 502), ("stopped", 502)]
+)
+async def test_what_is_said_instead_of_an_answer_is_a_failure_now_and_when_asked_again(
+    kind: str, status: int
+) -> None:
+    async with listening(options(main={"sync": True})) as caller:
+        call = asyncio.create_task(caller.calls(headers={"X-GitHub-Delivery": "d1"}))
+        await caller.desk.hears()
+        await caller.edge.say(post("There is no answer.", reply_to="d1", instead=kind))
+        for answered, said in (
+            (await call)[:2],
+            (await caller.calls(headers={"X-GitHub-Delivery": "d1"}))[:2],
+        ):
+            assert answered == status
+            assert (said["status"], said["code"], said["error"]) == ("failed", kind, "There is no answer.")
+            assert "text" not in said
+
+
+async def test_a_question_is_no_answer_and_the_answer_is_there_for_who_asks_again() -> None:
+    async with listening(options(main={"sync": True})) as caller:
+        call = asyncio.create_task(caller.calls(headers={"X-GitHub-Delivery": "d1"}))
+        await caller.desk.hears()
+        await caller.edge.say(post("May I?", reply_to="d1", instead="approval"))
+        status, said, _ = await call
+        assert (status, said["status"], said["code"], said["text"]) == (202, "waiting", "approval", "May I?")
+        again = asyncio.create_task(caller.calls(headers={"X-GitHub-Delivery": "d1"}))
+        await caller.desk.hears(2)
+        await caller.edge.say(post("Done.", reply_to="d1"))
+        assert (await again)[1]["text"] == "Done."
+
+
 async def test_a_caller_does_not_wait_for_ever_and_the_answer_goes_to_the_address() -> None:
     async with taking_answers() as (url, got):
         slow = {"sync": True, "sync_timeout_s": 0.05, "answer_url": url}
@@ -293,6 +325,7 @@ async def test_an_answer_is_posted_signed_and_with_its_key() -> None:
         "text": "Grüße \U0001f600",
         "reply_to": "d1",
         "maybe_duplicate": True,
+        "code": None,
     }
 
 
@@ -383,13 +416,6 @@ async def test_nobody_there_is_not_posted_and_a_broken_connection_is_unknown() -
         running.close()
         await running.wait_closed()
     assert kinds == [ProblemKind.TRANSIENT, ProblemKind.UNKNOWN, ProblemKind.UNKNOWN]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("7", 7), (None, None), ("Wed, 21 Oct", None), ("9" * 50, 86_400), ("-1", None)]
-)
-def test_retry_after_is_read(text: str | None, seconds: float | None) -> None:
-    assert retry_after(text) == seconds
 
 
 async def test_posting_and_checking_without_a_listener() -> None:

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.counterparts.model_server import ModelServer, Say
+from tests.counterparts.model_server import Fail, ModelServer, Say
 from tests.platforms.webhook.service import SECRET, hex_of, taking_answers
 from tests.process.real import PATIENCE_S, Program, callboard, scripted
 
@@ -120,6 +120,40 @@ async def test_from_a_call_to_an_answer_by_every_way(isolation: str, tmp_path: P
         # And without one.
         code, _, err = await callboard(program.home, "send", "file_drop:dora", "Alone", env=env)
         assert (code, await file_in(drop / "out" / "dora")) == (0, "Alone"), err
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+async def test_a_turn_without_an_answer_is_a_failure_to_who_waits_and_to_who_is_called(
+    isolation: str, tmp_path: Path
+) -> None:
+    async with ModelServer() as server, taking_answers() as (answer_url, got):
+        both = {name: route for name, route in routes(answer_url).items() if name != "elsewhere"}
+        both["asks"] = {**both["sync"], "prompt": "/usage"}
+        options = {"listen": "127.0.0.1:0", "routes": both}
+        webhook = {"isolation": isolation, "options": options}
+        settings = {**scripted(server.base_url), "platforms": {"webhook": webhook}}
+        env = {"CALLBOARD_WEBHOOK_SECRET": SECRET}
+        async with Program(tmp_path / "home", settings, env=env) as program:
+            url = await listens_at(program)
+            server.will(Fail(400, {"error": {"message": "not like this"}}), Say("Hello."))
+            for _ in range(2):
+                code, said = await calls(url, "sync", {"text": "hi"}, "d1")
+                assert (code, said["status"], said["code"]) == (502, "failed", "invalid_request")
+                assert said["error"]
+                assert len(server.requests) == 1
+            code, said = await calls(url, "asks", {"text": "hi"}, "d2")
+            assert (code, said["status"]) == (200, "accepted"), "a command's answer is one"
+            code, said = await calls(url, "sync", {"text": "hello"}, "d3")
+            assert (code, said["text"]) == (200, "Hello.")
+            server.will(Fail(400, {"error": {"message": "not like this"}}), Say("Posted."))
+            for delivery in ("d4", "d5"):
+                assert (await calls(url, "posted", {"text": f"hi {delivery}"}, delivery))[0] == 202
+            async with asyncio.timeout(PATIENCE_S):
+                while len(got) < 2:
+                    await asyncio.sleep(0.05)
+    posted = [json.loads(body) for _, body in got]
+    assert [each["code"] for each in posted] == ["invalid_request", None]
+    assert posted[1]["text"] == "Posted."
 
 
 async def test_added_by_the_command_line_it_is_ready_to_be_called(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 
 from actors.gateway.edge import EdgeError
+from actors.gateway.retry_after import retry_after
 from messages.delivery import ProblemKind
 
 K = ProblemKind
@@ -129,14 +130,14 @@ def _by_class(status: int) -> tuple[K, str]:
 def _wait(told: Mapping[str, Any], headers: Mapping[str, str]) -> float | None:
     for value in (
         told.get("retry_after"),
-        headers.get("Retry-After"),
+        retry_after(headers),
         headers.get("X-RateLimit-Reset-After"),
     ):
         try:
             seconds = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             continue
-        if seconds >= 0:
+        if seconds >= 0:  # and no NaN
             return min(seconds, LONGEST_WAIT_S)
     return None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from actors.clock import Alarm
 from actors.gateway.edge import EdgeContext, EdgeError
 from actors.gateway.platforms.discord.commands import register_quietly
 from actors.gateway.platforms.discord.directory import (
+    FORUMS,
     Channel,
     Directory,
     as_dict,
@@ -28,11 +29,11 @@ from actors.gateway.platforms.discord.interactions import TIDY_S, Interactions, 
 from actors.gateway.platforms.discord.missed import Gaps, history
 from actors.gateway.platforms.discord.options import DiscordOptions
 from actors.gateway.platforms.discord.rest import Rest
-from actors.gateway.platforms.discord.saying import Memory, Sayer
+from actors.gateway.platforms.discord.saying import MESSAGE, Memory, Sayer
 from actors.gateway.platforms.discord.translate import Ourselves, Refusal, Translator
 from messages.blocks import FileBlock, ImageBlock
 from messages.delivery import ProblemKind
-from messages.gateway import Acceptance, MessageReceived
+from messages.gateway import Acceptance, MessageReceived, Quote
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,9 @@ GUILDS_S = 10.0
 MOST_UNTOLD = 500
 """Channels whose last message nobody tells (direct messages, sleeping threads), looked at after a gap."""
 HISTORIES_AT_ONCE = 8
+MOST_ROOTS = 2000
+ROOT_PATIENCE_S = 1.0
+"""What a thread began under is worth no longer wait for a rate limit."""
 STOP = re.compile(r"\s*(?:<@!?\d+>\s*)?/stop\b")
 """It works whatever hangs: not even the download of a file that was sent before it is waited for."""
 
@@ -75,6 +79,8 @@ class Listener:
         self._expected: set[str] = set()
         """Servers that READY has named and that have not come yet."""
         self._texts = Memory()
+        self._roots: OrderedDict[str, Quote | None] = OrderedDict()
+        """By thread: what it began under; None where there is no such message, or we may not see it."""
         self._histories = asyncio.Semaphore(HISTORIES_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._alarms: set[Alarm] = set()
@@ -237,10 +243,43 @@ class Listener:
         if isinstance(incoming, Refusal):
             self._refuse(incoming.why)
             return None
+        message = await self._with_root(incoming.message)
         if not incoming.attached:
-            return incoming.message
+            return message
         blocks = await self._fetcher.fetch(str(as_id(data.get("channel_id"))), incoming.attached)
-        return incoming.message.model_copy(update={"attachments": blocks})
+        return message.model_copy(update={"attachments": blocks})
+
+    async def _with_root(self, message: MessageReceived) -> MessageReceived:
+        """Tell what a thread began under: to whoever is asked into it, and where that is ours."""
+        thread = message.origin.thread
+        if thread is None or message.quote is not None or message.message_id == thread:
+            return message
+        if thread not in self._roots:
+            await self._look_for_root(thread, message.origin.chat)
+        root = self._roots.get(thread)
+        if root is None or not (root.ours or message.mentions_us):
+            return message
+        return message.model_copy(update={"quote": root})
+
+    async def _look_for_root(self, thread: str, parent: str | None) -> None:
+        """A thread has the id of the message that it began under, which stands in its channel; a forum's, in itself."""
+        assert self._translator is not None
+        known = self.places.channel(parent)
+        where = thread if known is not None and known.type in FORUMS else parent
+        root: Quote | None = None
+        if where is not None:
+            try:
+                told = await self._rest.call(
+                    "GET", MESSAGE, channel=where, message=thread, patience_s=ROOT_PATIENCE_S
+                )
+                root = self._translator.quote(thread, as_dict(told))
+            except EdgeError as error:
+                log.debug("a thread's beginning cannot be read", thread=thread, why=error.problem.detail)
+                if error.problem.kind not in (ProblemKind.TARGET_GONE, ProblemKind.REFUSED):
+                    return  # the next message may tell
+        self._roots[thread] = root
+        if len(self._roots) > MOST_ROOTS:
+            self._roots.popitem(last=False)
 
     async def _discard(self, message: MessageReceived) -> None:
         """Delete the files of a message that nobody keeps."""

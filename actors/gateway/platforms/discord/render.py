@@ -10,8 +10,8 @@ import re
 import unicodedata
 
 from actors.gateway.chunks import Fence, fence_after
+from actors.gateway.markup import heading
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
 _RULE = re.compile(r"^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _QUOTE = re.compile(r"^ {0,3}>(?:[ \t]*>)*[ \t]?")
 _TASK = re.compile(r"^(\s*[-*+][ \t]+)\[([ xX])\][ \t]+")
@@ -19,8 +19,8 @@ _ROW = re.compile(r"^\s*\|?.*\|.*$")
 _DELIMITER = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _INLINE = re.compile(
     r"""
-      (?P<escaped>\\[!-/:-@\[-`{-~])
-    | (?P<ticks>`+)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)
+      (?P<escaped>\\[!-/:-?\[-`{-~])
+    | (?:(?<!`)|(?<=\\`))(?P<ticks>`++)(?P<code>.{1,4000}?)(?<!`)(?P=ticks)(?!`)
     | (?P<address><?https?://[^\s<>]+>?)
     | !\[(?P<alt>[^\[\]\n]*)\]\((?P<image>[^\s()]+(?:\([^\s()]*\))?)\)
     | (?<![\w_])__(?P<strong>[^\s_](?:.*?[^\s_])?)__(?![\w_])
@@ -68,10 +68,10 @@ def _fenced(line: str, before: Fence | None, after: Fence | None) -> str:
 
 
 def _line(line: str) -> str:
-    if (heading := _HEADING.match(line)) is not None:
-        level, words = len(heading[1]), _inline(heading[2])
-        if level <= 3 or not words:
-            return f"{heading[1][:3]} {words}"
+    if (head := heading(line)) is not None and head[1]:
+        level, words = head[0], _inline(head[1])
+        if level <= 3:
+            return f"{'#' * min(level, 3)} {words}"
         return f"**{words.replace('**', '')}**"
     if _RULE.match(line):
         return _RULER

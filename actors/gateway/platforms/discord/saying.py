@@ -36,7 +36,7 @@ OLD_S = 3600.0
 """A post that answers nothing in particular is looked for among what is younger."""
 
 _MESSAGES = "/channels/{channel}/messages"
-_MESSAGE = "/channels/{channel}/messages/{message}"
+MESSAGE = "/channels/{channel}/messages/{message}"
 
 CANNOT_REPLY = 160002
 UNKNOWN_MESSAGE = 10008
@@ -86,7 +86,7 @@ class Sayer:
             return known  # it came back to us as an event, though its call got no answer
         channel = await self.channel(post.place)
         upload = await self._upload(post.body)
-        text = "" if post.body.file_name is not None else post.body.text
+        text = "" if post.body.file_name is not None else with_commands(post.body.text, post.body.buttons)
         if post.draft is not None:
             if upload is None and await self._made_of_draft(channel, post, text):
                 return self._noted(post.key, post.draft)
@@ -133,9 +133,7 @@ class Sayer:
 
     async def _ahead(self, channel: str, post: Post, text: str) -> str:
         """Post what is too long for one message ahead of it, each with a key of its own; return the rest."""
-        if measure(discord_markdown(text), Unit.UTF16) <= LONGEST:
-            return text
-        chunks = [chunk.text for chunk in split(text, LONGEST, Unit.UTF16, discord_markdown)]
+        chunks = _pieces(text)
         for number, chunk in enumerate(chunks[:-1]):
             nonce = f"{post.key[:23]}{number % 100:02d}"
             await self._create(
@@ -145,11 +143,8 @@ class Sayer:
 
     def payload(self, text: str, buttons: tuple[Button, ...]) -> dict[str, Any]:
         """Return what every message of ours has: nobody is ever pinged."""
-        shown, rest = components(buttons)
-        rendered = discord_markdown(text)
-        if rest:
-            rendered = "\n".join([rendered, *(f"`{button.command}` {button.label}" for button in rest)])
-        return {"content": rendered[:LONGEST], "allowed_mentions": dict(NO_PINGS), "components": shown}
+        content = discord_markdown(text)
+        return {"content": content, "allowed_mentions": dict(NO_PINGS), "components": components(buttons)[0]}
 
     def _noted(self, key: str, receipt: str) -> str:
         self.posted.note(key[:25], receipt)
@@ -241,8 +236,9 @@ class Sayer:
             return names == [safe_name(post.body.file_name)]
         if post.body.file is not None and not names:
             return False
-        there, ours = message.get("content"), self.payload(post.body.text, post.body.buttons)["content"]
-        return isinstance(there, str) and there.strip() == ours.strip()
+        there = message.get("content")
+        ours = _pieces(with_commands(post.body.text, post.body.buttons)) or [""]
+        return isinstance(there, str) and there.strip() == discord_markdown(ours[-1]).strip()
 
     # ------------------------------------------------------------------ drafts
 
@@ -261,12 +257,12 @@ class Sayer:
 
     async def _edit(self, channel: str, message: str, text: str, buttons: tuple[Button, ...]) -> None:
         await self.rest.call(
-            "PATCH", _MESSAGE, channel=channel, message=message, json=self.payload(text, buttons)
+            "PATCH", MESSAGE, channel=channel, message=message, json=self.payload(text, buttons)
         )
 
     async def _remove(self, channel: str, message: str) -> None:
         try:
-            await self.rest.call("DELETE", _MESSAGE, channel=channel, message=message, patience_s=1.0)
+            await self.rest.call("DELETE", MESSAGE, channel=channel, message=message, patience_s=1.0)
         except DiscordError as error:
             if error.problem.kind not in (ProblemKind.REFUSED, ProblemKind.TARGET_GONE):
                 raise
@@ -274,8 +270,7 @@ class Sayer:
     async def draft(self, view: DraftShown) -> str | None:
         """Show an answer that is being written. Raises EdgeError."""
         channel = await self.channel(view.place)
-        chunks = split(view.text, LONGEST, Unit.UTF16, discord_markdown)
-        text = chunks[0].text if chunks else "…"
+        text = (_pieces(with_commands(view.text, view.buttons)) or ["…"])[0]
         if view.receipt is not None:
             await self._edit(channel, view.receipt, text, view.buttons)
             return None
@@ -297,6 +292,19 @@ class Sayer:
     async def undraft(self, view: DraftRemoved) -> None:
         """Take a draft away. Raises EdgeError."""
         await self._remove(await self.channel(view.place), view.receipt)
+
+
+def with_commands(text: str, buttons: tuple[Button, ...]) -> str:
+    """Say below the text what Discord cannot show as a button."""
+    lines = [f"`{button.command}` {button.label}" for button in components(buttons)[1]]
+    return "\n".join([text, *lines]) if lines else text
+
+
+def _pieces(text: str) -> list[str]:
+    """Cut what is too long for one message."""
+    if measure(discord_markdown(text), Unit.UTF16) <= LONGEST:
+        return [text] if text.strip() else []
+    return [chunk.text for chunk in split(text, LONGEST, Unit.UTF16, discord_markdown)]
 
 
 def components(buttons: tuple[Button, ...]) -> tuple[list[dict[str, Any]], list[Button]]:

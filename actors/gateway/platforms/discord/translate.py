@@ -284,7 +284,10 @@ class Translator:
         identity = as_id(reference.get("message_id"))
         if identity is None or as_int(reference.get("type")) == 1:  # 1: forwarded
             return None
-        quoted = as_dict(data.get("referenced_message"))
+        return self.quote(identity, as_dict(data.get("referenced_message")))
+
+    def quote(self, identity: str, quoted: Mapping[str, Any]) -> Quote:
+        """Say what a message replies to, or a thread began under; `quoted` is empty where that is gone."""
         author = self.author(quoted)
         text = self.text(as_text(quoted.get("content"), LONGEST_QUOTE), quoted)
         return Quote(

@@ -146,18 +146,21 @@ class EmailEdge:
         await hear(heard.model_copy(update={"attachments": blocks, "quote": quote}))
 
     async def _with_root(self, found: Translated) -> Translated:
-        """A mail that names nothing but one of ours belongs to the conversation that ours was in."""
-        first = found.references[0]
-        if len(found.references) < 2 or not is_ours(first, self._options.domain):
+        """Find the conversation of a mail by one of ours: its program may have left out what went before."""
+        before = found.references[:-1]
+        ours = next((each for each in before if is_ours(each, self._options.domain)), None)
+        if ours is None:
             return found
         try:
-            earlier = await self._conversation_of(first)
+            known = self._remembered(ours)
+            if known is None and ours == before[0]:
+                known = await self._conversation_of(ours)
         except EdgeError as error:
             log.warning("the conversation of a mail could not be looked up", why=error.problem.detail)
             return found
-        if earlier is None or earlier.references[0] == first:
+        if known is None or known.references[0] == before[0]:
             return found
-        chain = (*(each for each in earlier.references if each != first), *found.references)
+        chain = (*dict.fromkeys((*known.references, *before)), found.references[-1])
         origin = found.heard.origin.model_copy(update={"thread": short(chain[0])})
         heard = found.heard.model_copy(update={"origin": origin})
         return Translated(heard, found.files, found.subject, chain)
@@ -302,11 +305,14 @@ class EmailEdge:
             raise EdgeError(ProblemKind.TRANSIENT, "the mailbox did not answer in time") from None
         return None
 
+    def _remembered(self, wanted: str) -> Conversation | None:
+        return next((each for each in self._conversations.values() if wanted in each.references), None)
+
     async def _conversation_of(self, wanted: str) -> Conversation | None:
         """Look up a mail by its id. Raises EdgeError."""
-        for each in self._conversations.values():
-            if wanted in each.references:
-                return each
+        known = self._remembered(wanted)
+        if known is not None:
+            return known
         try:
             async with self._side() as side:
                 sent = await side.do(side.mailbox.sent_folder)

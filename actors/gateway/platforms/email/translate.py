@@ -14,6 +14,7 @@ from email.utils import getaddresses
 from pydantic import ValidationError
 
 from actors.gateway.platforms.email.authentic import proven
+from actors.gateway.platforms.email.charsets import decoded
 from actors.gateway.platforms.email.options import ADDRESS
 from actors.gateway.platforms.email.text import of_html, written
 from messages.gateway import Author, ChatType, MessageReceived, Origin, Quote, Surroundings
@@ -30,10 +31,20 @@ _AS_IT_IS = compat32.clone(cte_type="8bit", max_line_length=0)
 
 _ID = re.compile(r"<([^<>\s]{1,900})>")
 _BULK = {"bulk", "list", "junk", "auto_reply"}
+_LIST = "list-"
+"""Begins what lists and newsletters write (`List-Id`, `List-Unsubscribe`), and no person."""
+_AUTOMATIC = {"x-autoreply", "x-autorespond", "x-autoresponder"}
 _MACHINES = re.compile(
     r"^(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?|notifications?-noreply)(?:[+-].*)?$",
     re.IGNORECASE,
 )
+_AUTOMATIC_SUBJECT = re.compile(
+    r"\s*(?:auto(?:matic(?:ally)?)?[ -]?(?:generated )?(?:reply|response)|out of (?:the )?office|autoreply"
+    r"|automatische antwort|abwesenheits\w+|réponse automatique|respuesta autom[aá]tica|resposta autom[aá]tica"
+    r"|risposta automatica|automatisch antwoord|automatiskt svar|автоответ|自动回复|自動回覆|自動応答)\s*[:\uff1a]",
+    re.IGNORECASE,
+)
+"""What programs for absence write, also those that set no header. A colon belongs to it: people may ask about such mails."""
 _CLAIM = re.compile(r"/claim\b", re.IGNORECASE)
 """What makes somebody the owner is about the person, not about a conversation of mails."""
 _REPLY = re.compile(
@@ -155,17 +166,22 @@ def _translated(mail: "Mail[str, str]", arrived: Arrived, us: Us, now: datetime)
 
 def _sender(mail: "Mail[str, str]") -> tuple[str, str] | Refusal:
     """The one address that the mail is from, in lower case, and the name beside it."""
-    given = mail.get_all("From") or []
+    given = _given(mail, "From")
     if len(given) != 1:
         return Refusal("not one sender: there are several From lines, or none")
-    found = getaddresses([_one_line(str(given[0]))])
+    found = getaddresses([_one_line(given[0])])
     if len(found) != 1:
         return Refusal("not one sender: From names several")
     name, address = found[0]
-    bare = f'"{address}"' not in str(given[0]) or f"<{address}>" in str(given[0])
+    bare = f'"{address}"' not in given[0] or f"<{address}>" in given[0]
     if not bare or not ADDRESS.fullmatch(address):
         return Refusal("a sender without an address")
-    return address.lower(), _decoded(name)
+    return _small(address), _decoded(name)
+
+
+def _small(address: str) -> str:
+    """Write an address in small letters: in ASCII alone, for `\u212a` in small is a `k` and somebody else's address."""
+    return "".join(each.lower() if each.isascii() else each for each in address)
 
 
 def _alias(address: str) -> str:
@@ -184,11 +200,10 @@ def _skipped(mail: "Mail[str, str]", address: str, us: Us) -> Skipped | None:
         return Skipped("sent by a machine")
     if header(mail, "Precedence").strip().lower() in _BULK:
         return Skipped("bulk mail")
-    if any(
-        mail.get(name) is not None
-        for name in ("List-Id", "List-Post", "X-Autoreply", "X-Autorespond", "X-Autoresponder")
-    ):
+    if any(name.lower().startswith(_LIST) or name.lower() in _AUTOMATIC for name in mail.keys()):  # noqa: SIM118
         return Skipped("a mailing list or a machine")
+    if _AUTOMATIC_SUBJECT.match(header(mail, "Subject")):
+        return Skipped("sent by a machine")
     if mail.get("Return-Path") is not None and header(mail, "Return-Path").strip() == "<>":
         return Skipped("a mail without a sender to return to")
     if _MACHINES.match(address.partition("@")[0]):
@@ -318,7 +333,11 @@ def _named_by(kind: str) -> str:
 
 
 def _name(part: "Mail[str, str]") -> str:
-    name = part.get_filename()
+    read: Mail[str, str] = Mail()
+    for header_name in ("Content-Disposition", "Content-Type"):
+        for value in _given(part, header_name)[:1]:
+            read[header_name] = _one_line(value)
+    name = read.get_filename()
     return _decoded(str(name)) if name else ""
 
 
@@ -339,13 +358,8 @@ def _walk(part: "Mail[str, str]") -> "list[Mail[str, str]]":
 
 def _text(part: "Mail[str, str]") -> str:
     payload = part.get_payload(decode=True)
-    raw = payload if isinstance(payload, bytes) else b""
-    for charset in (str(part.get_content_charset() or "utf-8"), "utf-8"):
-        try:
-            return raw.decode(charset)
-        except (LookupError, ValueError):
-            continue
-    return raw.decode("cp1252", "replace")
+    charset = part.get_content_charset()
+    return decoded(payload if isinstance(payload, bytes) else b"", None if charset is None else str(charset))
 
 
 # ------------------------------------------------------------------ headers
@@ -353,8 +367,21 @@ def _text(part: "Mail[str, str]") -> str:
 
 def header(mail: "Mail[str, str]", name: str) -> str:
     """Return a header's text on one line; empty when it is not there."""
-    found = mail.get(name)
-    return _decoded(_one_line(str(found))) if found is not None else ""
+    found = _given(mail, name)
+    return _decoded(_one_line(found[0])) if found else ""
+
+
+def _given(mail: "Mail[str, str]", name: str) -> list[str]:
+    """Return a header's values as they were written: today's mails write UTF-8 there, older ones anything."""
+    wanted = name.lower()
+    return [_readable(str(value)) for each, value in mail.raw_items() if each.lower() == wanted]
+
+
+def _readable(value: str) -> str:
+    """Make text of what the library kept as bytes in disguise."""
+    if value.isascii():
+        return value
+    return decoded(value.encode("utf-8", "surrogateescape"), "utf-8")
 
 
 def _one_line(text: str) -> str:
@@ -370,9 +397,11 @@ def _decoded(text: str) -> str:
     for part, charset in parts:
         if isinstance(part, str):
             said.append(part)
-            continue
-        try:
-            said.append(part.decode(charset or "utf-8"))
-        except (LookupError, ValueError):
-            said.append(part.decode("latin-1"))
+        elif charset is None:
+            # What stands between encoded words, as the library hands it out.
+            said.append(
+                part.decode("ascii" if part.isascii() and text.isascii() else "raw-unicode-escape", "replace")
+            )
+        else:
+            said.append(decoded(part, charset))
     return _one_line("".join(said)).strip()

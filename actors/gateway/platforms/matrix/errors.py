@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.gateway.edge import EdgeError
+from actors.gateway.retry_after import retry_after
 from messages.delivery import ProblemKind as K
 
 KINDS: Mapping[str, K] = {
@@ -53,7 +54,13 @@ REMEDIES: Mapping[str, str] = {
 
 
 def error_for(
-    status: int, body: object, *, posting: bool = False, login: bool = False, doing: str = ""
+    status: int,
+    body: object,
+    headers: Mapping[str, str] | None = None,
+    *,
+    posting: bool = False,
+    login: bool = False,
+    doing: str = "",
 ) -> EdgeError:
     """Classify an answer that is no success. `posting`: whether something may have been posted by it."""
     told: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
@@ -65,7 +72,8 @@ def error_for(
     remedy = _remedy(code, login=login)
     words = [doing, remedy, f"{code or status}{': ' + said if said else ''}"]
     detail = "; ".join(word for word in words if word)
-    return EdgeError(kind, detail, retry_after_s=_wait(told) if kind is K.RATE_LIMITED else None)
+    wait = _wait(told, headers or {}) if kind is K.RATE_LIMITED else None
+    return EdgeError(kind, detail, retry_after_s=wait)
 
 
 def _kind(status: int, code: str, *, posting: bool) -> K:
@@ -91,7 +99,10 @@ def _remedy(code: str, *, login: bool) -> str:
     return REMEDIES.get(code, "")
 
 
-def _wait(told: Mapping[str, Any]) -> float:
+def _wait(told: Mapping[str, Any], headers: Mapping[str, str]) -> float:
+    """The header is what servers of today send; the field in the body is the older way."""
+    if (seconds := retry_after(headers)) is not None:
+        return seconds
     after = told.get("retry_after_ms")
     if isinstance(after, int | float) and not isinstance(after, bool) and math.isfinite(after):
         return min(max(float(after) / 1000, 0.0), 86_400.0)

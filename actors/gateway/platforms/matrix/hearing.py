@@ -69,6 +69,8 @@ class Hearing:
         """Rooms that were told that we cannot read them."""
         self.gone: Bounded[str, bool] = Bounded(1000)
         """Messages that somebody took away, ours too."""
+        self._unknown_roots: Bounded[str, bool] = Bounded(1000)
+        """Beginnings of threads that the server does not show us: it is not asked again."""
         self.counted = Counted()
 
     async def hand_in(self, room: Room, events: list[Any]) -> str | None:
@@ -130,10 +132,23 @@ class Hearing:
         changed: dict[str, Any] = {}
         if found.reply_to is not None:
             changed["quote"] = await self._quote(found.reply_to, room)
+        elif found.thread is not None:
+            root = await self._root(found.thread, room)
+            if root is not None and (root.ours or said.mentions_us):
+                changed["quote"] = root
         if files is not None:
             changed["attachments"] = (await files,)
         self._recent.put(said.message_id, Known.message(said.author.id, said.text, found.thread))
         await self._hear(said.model_copy(update=changed) if changed else said)
+
+    async def _root(self, event_id: str, room: Room) -> Quote | None:
+        """What a thread began under: said to us when it is ours, and told to whoever is asked into it."""
+        if event_id in self._unknown_roots:
+            return None
+        root = await self._quote(event_id, room)
+        if root.author is None:
+            self._unknown_roots.put(event_id, True)
+        return root
 
     async def _quote(self, event_id: str, room: Room) -> Quote:
         known = await self._known(event_id, room)

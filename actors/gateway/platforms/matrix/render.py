@@ -14,7 +14,7 @@ KEY = "callboard.key"
 MOST_EVENT = 48_000
 """Bytes of content, before encryption makes more of it."""
 
-_EVERYBODY = re.compile(r"@(?=room\b)", re.IGNORECASE)
+_EVERYBODY = re.compile(r"@(?=room(?![A-Za-z0-9_]))", re.IGNORECASE)
 _BREAK = "\u200b"
 _SIMPLE = re.compile(r"^<p>([^<&]*)</p>$")
 

@@ -140,7 +140,7 @@ class Session:
                 answer = await self._client.send(method, where, data, self._headers("application/json"))
                 status, told = answer.status, _object(await answer.read())
         if status != 200:
-            raise error_for(status, told, posting=posting, login=login, doing=doing)
+            raise error_for(status, told, answer.headers, posting=posting, login=login, doing=doing)
         return told
 
     async def fetch(self, where: str) -> aiohttp.ClientResponse:
@@ -153,7 +153,7 @@ class Session:
         if answer.status != 200:
             told = _object(await answer.content.read(10_000))
             answer.close()
-            raise error_for(answer.status, told, doing="fetching a file")
+            raise error_for(answer.status, told, answer.headers, doing="fetching a file")
         return answer
 
     async def upload(self, data: Any, size: int, mime: str, name: str) -> str:
@@ -165,7 +165,7 @@ class Session:
             )
             status, told = answer.status, _object(await answer.read())
         if status != 200 or not isinstance(told.get("content_uri"), str):
-            raise error_for(status, told, doing="uploading a file")
+            raise error_for(status, told, answer.headers, doing="uploading a file")
         return str(told["content_uri"])
 
     def _headers(self, mime: str | None) -> dict[str, str]:
@@ -366,7 +366,8 @@ def _checked(answer: Any, *, posting: bool = False, doing: str = "") -> Any:
     transport = answer.transport_response
     told = {"errcode": answer.status_code, "error": answer.message, "retry_after_ms": answer.retry_after_ms}
     status = transport.status if transport is not None else 0
-    raise error_for(status, told, posting=posting, doing=doing)
+    headers = transport.headers if transport is not None else {}
+    raise error_for(status, told, headers, posting=posting, doing=doing)
 
 
 def _event_id(found: object) -> str:

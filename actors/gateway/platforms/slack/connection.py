@@ -49,7 +49,7 @@ class Connection:
             people = People(web, self._context.clock)
             stack.push_async_callback(people.close)
             attachments = Attachments(web, self._context.files, self._options.fetch_bytes)
-            hearing = Hearing(hear, self._reading, people, attachments, interactions)
+            hearing = Hearing(hear, self._reading, people, attachments, interactions, self._context.clock)
             stack.push_async_callback(hearing.close)
             stack.callback(self._gone)
             self.hearing = hearing
@@ -75,12 +75,10 @@ class Connection:
         clock, options = self._context.clock, self._options
         loop = asyncio.get_running_loop()
         if options.mode == "socket":
-            self._socket = SocketMode(
-                web, http, clock, hearing.take, self._context.trouble, options.heartbeat_s
-            )
+            self._socket = SocketMode(web, http, clock, hearing, self._context.trouble, options.heartbeat_s)
             listening = loop.create_task(self._socket.run(begin))
         else:
-            listening = loop.create_task(Listener(options, clock, hearing.take).run(begin))
+            listening = loop.create_task(Listener(options, clock, hearing).run(begin))
         try:
             ends: tuple[asyncio.Future[Any], ...] = (listening, hearing.ended)
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

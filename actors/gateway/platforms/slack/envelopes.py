@@ -1,6 +1,8 @@
 """What an envelope is, before it is translated: of which chat, told before or not, and what to look up. Pure and total."""
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from actors.gateway.platforms.slack.fields import (
     WORD,
@@ -28,7 +30,7 @@ class Needs:
     users: tuple[str, ...] = ()
     chat: str | None = None
     root: tuple[str, str] | None = None
-    """A thread that we are asked into and whose beginning is unknown."""
+    """A thread that we are asked into, and whose beginning the conversation in it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,39 @@ def identity(envelope: object) -> str | None:
             return f"{channel}:{text_of(message, 'ts')}:changed:{when}"[:200]
         if what == "message_deleted":
             return f"{channel}:{text_of(event, 'deleted_ts')}:deleted"[:200]
-        return f"{channel}:{text_of(event, 'ts')}"[:200] if is_spoken(event) else None
+        if not is_spoken(event):
+            return None
+        known = f"{channel}:{text_of(event, 'ts')}"
+        edited = edited_mention(event)  # what was overheard before is said to us now
+        return f"{known}:mention:{edited}"[:200] if edited else known[:200]
     if kind == "slash_commands":
         return text_of(payload, "trigger_id")[:200] or None
     if kind == "interactive":
         trigger, action = text_of(payload, "trigger_id"), action_of(payload)
         return f"{trigger}:{text_of(action, 'action_ts')}"[:200] if trigger else None
     return None
+
+
+def edited_mention(event: dict[str, Any]) -> str:
+    """Return when somebody changed a message so that it mentions us; empty when it did from the beginning."""
+    return text_of(dict_of(event, "edited"), "ts") if text_of(event, "type") == "app_mention" else ""
+
+
+def is_bare_mention(envelope: object) -> bool:
+    """Whether it is the shorter one of the two events that Slack sends for a mention: it tells of no files."""
+    kind, payload = opened(envelope)
+    event = dict_of(payload, "event") if kind == "events_api" else {}
+    # An order has no files, and is not kept waiting for any.
+    orders = re.search(r"(?:^|>)[\s:,]*[!/]", text_of(event, "text")) is not None
+    alone = "files" not in event and not edited_mention(event)
+    return text_of(event, "type") == "app_mention" and alone and not orders
+
+
+def is_message_in_channel(envelope: object) -> bool:
+    """Whether it is something said in a channel, as Slack tells it to those who hear all that is said."""
+    kind, payload = opened(envelope)
+    event = dict_of(payload, "event") if kind == "events_api" else {}
+    return text_of(event, "type") == "message" and not text_of(event, "channel").startswith("D")
 
 
 def chat_of(envelope: object) -> str:
@@ -121,7 +149,9 @@ def needs(envelope: object, ours: str) -> Needs:
     users = tuple(dict.fromkeys(u for u in named if is_id(u) and u != ours))[:MOST_NAMES]
     chat = id_or_none(chat_of(envelope))
     thread, ts = text_of(event, "thread_ts"), text_of(event, "ts")
-    asked = f"<@{ours}" in text and text_of(event, "parent_user_id") != ours
+    # In a direct message, what we said is part of the conversation anyway.
+    under_ours = text_of(event, "parent_user_id") == ours and chat is not None and not chat.startswith("D")
+    asked = f"<@{ours}" in text or under_ours
     root = (chat, thread) if chat and asked and is_ts(thread) and thread != ts else None
     return Needs(users, chat, root)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.gateway.edge import EdgeError
+from actors.gateway.retry_after import retry_after as wait_told
 from messages.delivery import ProblemKind
 
 APP_PAGE = "api.slack.com/apps → your app"
@@ -142,9 +143,8 @@ def error_of(method: str, status: int, data: Any, headers: Mapping[str, str], *,
 
 def retry_after(headers: Mapping[str, str]) -> float:
     """Return how long to wait, in seconds, within reason."""
-    told = str(headers.get("Retry-After", "")).strip()
-    seconds = float(told) if told.isascii() and told.replace(".", "", 1).isdigit() else DEFAULT_WAIT_S
-    return min(max(seconds, 0.0), LONGEST_WAIT_S)
+    told = wait_told(headers, LONGEST_WAIT_S)
+    return DEFAULT_WAIT_S if told is None else told
 
 
 def is_truncated(answer: Mapping[str, Any]) -> bool:

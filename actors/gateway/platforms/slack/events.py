@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from actors.clock import Clock
 from actors.gateway.edge import EdgeError
+from actors.gateway.platforms.slack.hearing import Hearing
 from actors.gateway.platforms.slack.options import SlackOptions
 from actors.gateway.signatures import hmac_matches
 from messages.delivery import ProblemKind
@@ -25,21 +26,21 @@ OLDEST_S = 300.0
 ACK_S = 2.0
 MOST_SIGNATURES = 50_000
 
-Take = Callable[[dict[str, Any]], Awaitable[None]]
-
 
 class Listener:
     """Listens for Slack's requests."""
 
-    def __init__(self, options: SlackOptions, clock: Clock, take: Take) -> None:
+    def __init__(self, options: SlackOptions, clock: Clock, hearing: Hearing) -> None:
         assert options.signing_secret is not None
         self._options = options
         self._secret = options.signing_secret.get_secret_value()
         self._clock = clock
-        self._take = take
+        self._hearing = hearing
         self._seen: OrderedDict[bytes, float] = OrderedDict()
         """Signatures that were accepted, with the time until which they would be again."""
         self._under_way: set[asyncio.Future[None]] = set()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails when something that Slack takes for heard cannot be handed in."""
         self.refused = 0
 
     async def run(self, connected: Callable[[], None]) -> None:
@@ -52,7 +53,7 @@ class Listener:
         try:
             await web.TCPSite(runner, host.strip("[]"), int(port)).start()
             connected()
-            await asyncio.get_running_loop().create_future()
+            await self._lost
         except OSError as error:
             raise EdgeError(
                 ProblemKind.TRANSIENT, f"cannot listen on {self._options.listen}: {error}"
@@ -100,20 +101,36 @@ class Listener:
 
     async def _answer(self, envelope: dict[str, Any], signature: bytes) -> web.Response:
         """Hand in, then answer; at the latest just before Slack would send it again."""
-        taking = asyncio.ensure_future(self._take(envelope))
-        self._under_way.add(taking)
-        taking.add_done_callback(self._taken)
+        taking = self._begun(self._hearing.take(envelope))
         if envelope["type"] == "events_api":
             await asyncio.wait([taking], timeout=ACK_S)
         if taking.done() and (taking.cancelled() or taking.exception() is not None):
             self._seen.pop(signature, None)  # it comes again; within the same second, signed the same
             return web.Response(status=503, text="not taken")
+        self._begun(self._insist(taking, envelope))
         return web.Response()
 
-    def _taken(self, taking: "asyncio.Future[None]") -> None:
-        self._under_way.discard(taking)
-        if not taking.cancelled() and taking.exception() is not None:
-            log.warning("a message was not taken", why=repr(taking.exception()))
+    def _begun(self, work: Coroutine[Any, Any, None]) -> "asyncio.Future[None]":
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Future[None]") -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a message was not taken", why=repr(task.exception()))
+
+    async def _insist(self, taking: "asyncio.Future[None]", envelope: dict[str, Any]) -> None:
+        """Slack will not send it again; should it never be taken, the next connection looks for it."""
+        try:
+            try:
+                await taking
+            except EdgeError as error:
+                await self._hearing.take_at_last(envelope, error)
+        except EdgeError as error:
+            if not self._lost.done():
+                self._lost.set_exception(error)
 
 
 def _envelope(content_type: str, body: bytes) -> dict[str, Any] | None:

@@ -17,6 +17,8 @@ from actors.gateway.platforms.slack.envelopes import (
     chat_of,
     ending,
     identity,
+    is_bare_mention,
+    is_message_in_channel,
     needs,
 )
 from actors.gateway.platforms.slack.files import Attachments
@@ -37,6 +39,12 @@ ANSWERS = 5
 """… and so many of them."""
 
 MOST_ANSWERABLE = 2000
+
+TWIN_S = 1.0
+"""So long a mention waits for the other event that tells of the same message, and of its files: the order is Slack's."""
+
+TRIES = 5
+"""So often what was acknowledged is handed in again, after 1, 2, 4 … seconds."""
 
 
 class Interactions:
@@ -112,14 +120,20 @@ class Hearing:
         people: People,
         attachments: Attachments,
         interactions: Interactions,
+        clock: Clock,
     ) -> None:
         self._hear = hear
+        self._clock = clock
         self._reading = reading
         self._people = people
         self._attachments = attachments
         self._interactions = interactions
         self._known: OrderedDict[str, asyncio.Task[None] | None] = OrderedDict()
         """What was taken, and what is being taken, by its identity."""
+        self._twins: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        """By identity: mentions that wait for the other event of the same message."""
+        self._told_all = True
+        """Whether Slack tells us of all messages in channels, as far as we know, and not of mentions alone."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.lines = Lines()
         self.refused: Counter[str] = Counter()
@@ -134,19 +148,43 @@ class Hearing:
         when it was not taken: then it may come again.
         """
         key = identity(envelope)
+        if is_message_in_channel(envelope):
+            self._told_all = True
         if key is not None and key in self._known:
+            self._hand_to_twin(key, envelope)
             under_way = self._known[key]
             if under_way is not None:
                 await asyncio.shield(under_way)
             return
         if turn is None:
             turn = self.lines.join(chat_of(envelope))
-        task = asyncio.get_running_loop().create_task(self._taken(envelope, turn))
+        loop = asyncio.get_running_loop()
+        if key is not None and self._told_all and is_bare_mention(envelope):
+            self._twins[key] = loop.create_future()
+        task = loop.create_task(self._taken(key, envelope, turn))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._settled(key, done))
         if key is not None:
             self._remember(key, task)
         await asyncio.shield(task)
+
+    async def take_at_last(self, envelope: dict[str, Any], error: EdgeError) -> None:
+        """Hand in again what was not taken though Slack was told that it was: nobody else will.
+
+        Raises EdgeError when it is not taken all the same.
+        """
+        for attempt in range(TRIES):
+            log.warning(
+                "a message that was acknowledged was not taken", attempt=attempt + 1, why=error.problem.detail
+            )
+            await self._clock.sleep(float(2**attempt))
+            try:
+                await self.take(envelope)
+            except EdgeError as again:
+                error = again
+            else:
+                return
+        raise error
 
     def knows(self, envelope: dict[str, Any]) -> bool:
         """Say whether it was taken already."""
@@ -173,9 +211,31 @@ class Hearing:
         else:
             self._known[key] = None
 
-    async def _taken(self, envelope: dict[str, Any], turn: Turn) -> None:
+    def _hand_to_twin(self, key: str, envelope: dict[str, Any]) -> None:
+        twin = self._twins.get(key)
+        if twin is not None and not twin.done() and not is_bare_mention(envelope):
+            twin.set_result(envelope)
+
+    async def _richer(self, key: str | None, envelope: dict[str, Any]) -> dict[str, Any]:
+        """Return the event that says more, if there are two of the same message."""
+        twin = self._twins.get(key) if key is not None else None
+        if key is None or twin is None:
+            return envelope
+        bell = asyncio.ensure_future(self._clock.sleep(TWIN_S))
         try:
-            message = await self._prepared(envelope)
+            either: set[asyncio.Future[Any]] = {twin, bell}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            bell.cancel()
+            del self._twins[key]
+        if twin.done():
+            return twin.result()
+        self._told_all = False
+        return envelope
+
+    async def _taken(self, key: str | None, envelope: dict[str, Any], turn: Turn) -> None:
+        try:
+            message = await self._prepared(await self._richer(key, envelope))
             if message is None:
                 return
             if not _steers(message):

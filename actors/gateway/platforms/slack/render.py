@@ -17,6 +17,7 @@ from typing import Any
 import mistune
 
 from actors.gateway.chunks import Fence, Unit, fence_after, split
+from actors.gateway.markup import heading
 from actors.gateway.platforms.slack.translate import BUTTON
 from messages.gateway import Button
 
@@ -31,7 +32,6 @@ LONGEST_LINE = 12_000
 
 _STYLES = {"good": "primary", "bad": "danger"}
 _INLINE = mistune.create_markdown(renderer=None, plugins=["strikethrough", "url"]).inline
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _BULLET = re.compile(r"^([ \t]*)[-*+][ \t]+(?:\[([ xX])\][ \t]+)?")
 _QUOTED = re.compile(r"^ {0,3}>[ \t]?")
 _RULE = re.compile(r"^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
@@ -93,8 +93,8 @@ def _line(line: str, depth: int = 0) -> str:
         return escaped(line)
     if _RULE.match(line):
         return "─" * 12
-    if heading := _HEADING.match(line):
-        inside = _inline(heading[1], within="*")
+    if (head := heading(line)) and head[1]:
+        inside = _inline(head[1], within="*")
         return f"*{inside}*" if inside.strip() else inside
     if quoted := _QUOTED.match(line):
         return f"> {_line(line[quoted.end() :], depth + 1)}" if line[quoted.end() :].strip() else ">"

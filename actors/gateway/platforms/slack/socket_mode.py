@@ -8,7 +8,7 @@ known by its identity (see hearing.py).
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -16,6 +16,7 @@ import structlog
 
 from actors.clock import Alarm, Clock
 from actors.gateway.edge import EdgeError
+from actors.gateway.platforms.slack.hearing import Hearing
 from actors.gateway.platforms.slack.web import Web
 from messages.delivery import ProblemKind
 
@@ -42,8 +43,6 @@ SHARED = (
     "another program is connected with this app token: events are split between the two, so each misses some. "
     "End the other one."
 )
-
-Take = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class _Socket:
@@ -82,14 +81,14 @@ class SocketMode:
         web: Web,
         http: aiohttp.ClientSession,
         clock: Clock,
-        take: Take,
+        hearing: Hearing,
         trouble: Callable[[str], None],
         heartbeat_s: float,
     ) -> None:
         self._web = web
         self._http = http
         self._clock = clock
-        self._take = take
+        self._hearing = hearing
         self._trouble = trouble
         self._heartbeat_s = heartbeat_s
         self._sockets: list[_Socket] = []
@@ -308,7 +307,7 @@ class SocketMode:
 
     async def _envelope(self, socket: _Socket, envelope: dict[str, Any]) -> None:
         """Hand in, then acknowledge; at the latest just before Slack would send it again."""
-        taking = asyncio.ensure_future(self._take(envelope))
+        taking = asyncio.ensure_future(self._hearing.take(envelope))
         try:
             if envelope.get("type") == "events_api":
                 await asyncio.wait([taking], timeout=ACK_S)
@@ -316,11 +315,14 @@ class SocketMode:
                 log.warning("a message was not taken; Slack will send it again", why=repr(taking.exception()))
                 return
             await self._acknowledge(socket, envelope["envelope_id"])
-            await taking
+            try:
+                await taking
+            except EdgeError as error:
+                await self._hearing.take_at_last(envelope, error)
         except EdgeError as error:
-            log.warning(
-                "a message was lost: it was acknowledged and then not taken", why=error.problem.detail
-            )
+            # The next connection looks into the channels' history for it.
+            if self._current is not None:
+                self._tell(self._current, error)
         finally:
             taking.cancel()
 

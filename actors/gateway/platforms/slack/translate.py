@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from actors.gateway.platforms.slack.envelopes import edited_mention
 from actors.gateway.platforms.slack.fields import (
     SPOKEN,
     action_of,
@@ -41,6 +42,9 @@ from messages.ids import MessageId
 
 MOST_FILES = 10
 MOST_SHARED = 5
+LATEST_MENTION_S = 600.0
+"""A message that is edited later than this, so that it mentions us, is not answered any more."""
+
 BUTTON = "callboard_"
 """The beginning of the action ids of our own buttons."""
 
@@ -144,6 +148,8 @@ def _said(event: dict[str, Any], reading: Reading, names: Names) -> Heard | Refu
         return Refusal("our own")
     if event.get("hidden") is True:
         return Refusal("hidden")
+    if edited_mention(event) and _is_old(ts, reading.now):
+        return Refusal("an old message that mentions us now")
     raw = text_of(event, "text")
     text = _without_us(readable(raw, names), raw, us, names)
     shared = _shared(event, names)
@@ -336,6 +342,11 @@ def _quote(event: dict[str, Any], reading: Reading, names: Names) -> Quote | Non
     root = names.roots.get((text_of(event, "channel"), thread_ts), "")
     ours = parent == reading.us.user_id and bool(parent)
     return Quote(message_id=MessageId(thread_ts), author=author, text=readable(root, names), ours=ours)
+
+
+def _is_old(ts: str, now: datetime) -> bool:
+    said = instant(ts)
+    return said is None or (now - said).total_seconds() > LATEST_MENTION_S
 
 
 def _mentions(raw: str, us: Us) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import mistune
 
 from actors.gateway.chunks import Unit, measure
+from actors.gateway.markup import narrowed
 
 Json = dict[str, Any]
 
@@ -50,7 +51,7 @@ _PARSE = _parser()
 def render(text: str) -> Rendered:
     """Render a whole post."""
     try:
-        tokens = _PARSE(text)
+        tokens = _PARSE(narrowed(text))
         writer = _Writer()
         writer.blocks(tokens if isinstance(tokens, list) else [])
         rendered = writer.finished()

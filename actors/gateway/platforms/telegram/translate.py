@@ -255,10 +255,12 @@ def _surroundings(message: Json) -> Surroundings:
 def _quote(message: Json, ear: Ear) -> Quote | None:
     replied = inner(message, "reply_to_message")
     message_id = number(replied.get("message_id"))
-    if message_id is None or inner(replied, "forum_topic_created"):
+    part = text(inner(message, "quote").get("text"))
+    if message_id is None:
+        return _quote_from_elsewhere(inner(message, "external_reply"), part)
+    if inner(replied, "forum_topic_created"):
         return None  # the head of a topic: everything in it replies to that
     author = _author(replied)
-    part = text(inner(message, "quote").get("text"))
     whole = text(replied.get("text")) or text(replied.get("caption"))
     return Quote(
         message_id=MessageId(str(message_id)),
@@ -266,6 +268,23 @@ def _quote(message: Json, ear: Ear) -> Quote | None:
         text=(part or whole)[:4096],
         ours=number(inner(replied, "from").get("id")) == ear.me.id,
     )
+
+
+def _quote_from_elsewhere(external: Json, part: str) -> Quote | None:
+    """A reply to something in another chat: its words are there only as far as the person quoted them."""
+    if not external:
+        return None
+    chat, message_id = number(inner(external, "chat").get("id")), number(external.get("message_id"))
+    # Ids are counted anew in each chat: one of another chat must be taken for none of this one.
+    place = f"{chat if chat is not None else 'elsewhere'}/{message_id if message_id is not None else '?'}"
+    origin = inner(external, "origin")
+    source = inner(origin, "sender_chat") or inner(origin, "chat")
+    person, named = _person(inner(origin, "sender_user")), text(origin.get("sender_user_name"))
+    if (source_id := number(source.get("id"))) is not None:
+        person = Author(id=str(source_id), name=_name(text(source.get("title"))))
+    elif person is None and named:
+        person = Author(id="hidden", name=_name(named))
+    return Quote(message_id=MessageId(place), author=person, text=part[:4096])
 
 
 def _forwarded(message: Json) -> tuple[TextBlock, ...]:

@@ -14,6 +14,7 @@ from actors.clock import Clock
 from actors.gateway.edge import EdgeError
 from actors.gateway.platforms.webhook.options import RouteOptions
 from actors.gateway.platforms.webhook.verify import standard_key
+from actors.gateway.retry_after import retry_after
 from messages.delivery import Post, ProblemKind
 
 MOST_READ = 10_000
@@ -52,13 +53,6 @@ def problem_of(status: int, retry_after_s: float | None = None) -> EdgeError | N
     return EdgeError(kind, f"HTTP {status} from the answer_url: {words}", retry_after_s=retry_after_s)
 
 
-def retry_after(text: str | None, most_s: float = 86_400.0) -> float | None:
-    """Read a Retry-After in seconds; None for none, and for a date."""
-    if text is None or not text.strip().isascii() or not text.strip().isdigit():
-        return None
-    return min(float(text.strip()[:9]), most_s)
-
-
 def body_of(route: str, account: str, post: Post) -> bytes:
     """Return what is posted."""
     said: dict[str, Any] = {
@@ -69,6 +63,7 @@ def body_of(route: str, account: str, post: Post) -> bytes:
         "part": post.part,
         "of": post.of,
         "text": post.body.text,
+        "code": post.instead or None,
         "reply_to": post.reply_to,
         "maybe_duplicate": post.maybe_duplicate,
     }
@@ -99,7 +94,7 @@ async def post_answer(
     try:
         async with http.post(route.answer_url, data=body, headers=headers, allow_redirects=False) as response:
             text = await _beginning(response)
-            problem = problem_of(response.status, retry_after(response.headers.get("Retry-After")))
+            problem = problem_of(response.status, retry_after(response.headers))
     except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
         raise EdgeError(ProblemKind.TRANSIENT, f"the answer_url cannot be reached: {_plain(error)}") from None
     except aiohttp.ConnectionTimeoutError:
