@@ -57,7 +57,7 @@ app.add_typer(sessions_app, name="sessions")
 app.add_typer(store_app, name="store")
 app.add_typer(config_app, name="config")
 letters_app = typer.Typer(
-    help="Messages that were given up: look, hand in again, drop.", no_args_is_help=True
+    help="Messages and replies that were given up: look, retry, drop.", no_args_is_help=True
 )
 app.add_typer(letters_app, name="dead-letters")
 platform_app = typer.Typer(help="Connect chat platforms, and see how they do.", no_args_is_help=True)
@@ -270,11 +270,11 @@ def dead_letters_list(
     home: Home = None,
     config: Config = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that were handed in again or dropped.")
+        bool, typer.Option("--all", help="Also those that were retried or dropped.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages that were given up and wait for a decision, the newest first."""
+    """List the messages and replies that were given up and wait for a decision, the newest first."""
     from actors.console.cli.dead_letters import list_letters
 
     _finish(home, config, lambda given: list_letters(given, everything=everything, as_json=as_json))
@@ -284,7 +284,7 @@ def dead_letters_list(
 def dead_letters_show(
     number: LetterNumber, home: Home = None, config: Config = None, as_json: AsJson = False
 ) -> None:
-    """Show one: whose, what, when and why."""
+    """Show one whole: whose, where, what, when and why."""
     from actors.console.cli.dead_letters import show_letter
 
     _finish(home, config, lambda given: show_letter(given, number, as_json=as_json))
@@ -292,7 +292,7 @@ def dead_letters_show(
 
 @letters_app.command("retry", epilog="Example:  callboard dead-letters retry 4711")
 def dead_letters_retry(number: LetterNumber, home: Home = None, config: Config = None) -> None:
-    """Hand the message in again, as a new one; it is answered where it was asked."""
+    """Hand a message in again, as a new one; deliver what is missing of a reply, to the same place."""
     from actors.console.cli.dead_letters import decide_letter
 
     _finish(home, config, lambda given: decide_letter(given, number, "retry"))

@@ -154,6 +154,7 @@ class Bulletin:
             mailbox_refusals=self._system.mailbox_refusals,
             loop_lag_ms=round(self._watch.lag_s * 1000, 1),
             incidents=self._incidents,
+            dead_letters=self._metrics.dead_letters_open,
             store=self._store.stats() | self._search.figures(),
             platforms=dict(self._platforms.states),
             platform_processes=self._platforms.processes(),

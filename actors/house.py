@@ -32,9 +32,10 @@ from actors.gateway.access_actor import AccessRoom
 from actors.gateway.actor import Arrived, DeskLinks, FrontDesk, SuspectDone
 from actors.gateway.aliases import Aliases
 from actors.gateway.commands import COMMANDS
+from actors.gateway.dead_letters import DeadLetterBox, LetterLinks
 from actors.gateway.delivery import Delivery
 from actors.gateway.desk import HouseDesk
-from actors.gateway.door import DESK, Door, DoorLinks
+from actors.gateway.door import Door, DoorLinks
 from actors.gateway.erasure import Eraser
 from actors.gateway.following import FOLLOWED_FOR
 from actors.gateway.gating import Gate
@@ -65,6 +66,7 @@ from actors.tool.actor import ToolWorkshop
 from actors.tool.builtin.history import history_tools
 from actors.tool.discovery import discover
 from actors.watch import LoopWatch
+from messages.delivery import DESK, LetterSettled
 from messages.gateway import (
     EdgeHeard,
     Receipt,
@@ -81,6 +83,7 @@ from messages.tool import CancelTools, RunTool
 from store.dead_letters import open_letters
 from store.search_keeper import HistorySearch
 from store.store import Store, StoreOpenError
+from store.taken import taken_messages
 from store.threads import answered_threads
 from store.usage import usage_reporter
 
@@ -156,7 +159,9 @@ class House(Bulletin):
         self._hub, self._roster = LiveHub(self._taken), Roster()
         self._search = self._furnish_search()
         stops.push_async_callback(self._search.close)
-        self._eraser = Eraser(self._store, self._hub, self._clock, self._tell_sessions, results)
+        self._eraser = Eraser(
+            self._store, self._hub, self._clock, self._tell_sessions, results, self._letters_deleted
+        )
         self._models = ModelDirectory(self._settings, self._env, self._clock, self._home, self._model_status)
         stops.push_async_callback(self._models.close)
         await self._models.discover()
@@ -176,6 +181,7 @@ class House(Bulletin):
         self._supervisor = self._raise_actors(results)
         self._store.report_to(self._store_reports)
         self._door = self._furnish_door()
+        self._letters = self._furnish_letters()
         self._desk = self._furnish_desk()
         self._note(
             ProcessStarted(life=self._life, version=self._version, pid=os.getpid(), at=self._clock.now())
@@ -188,12 +194,13 @@ class House(Bulletin):
         log.info("ready", seconds=round(self._clock.monotonic() - began, 2), url=self._console.url)
 
     async def _furnish_gate(self) -> Gate:
-        """Make the gate, which knows in which threads we answered lately."""
+        """Make the gate, which knows in which threads we answered lately, and whose each message was."""
         stay = {name for name, ready in self._platforms.ready.items() if ready.capabilities.threads_stay}
         gate = Gate(self._access.ledger, PULLED, self._metrics.count_at_door, rooms=frozenset(stay))
         if self._platforms.ready:
             since = self._clock.now() - FOLLOWED_FOR
             gate.following.remember(await answered_threads(self._store.select, since))
+            gate.remember(await taken_messages(self._store.select, since))
         return gate
 
     def _prepare_platforms(self, stops: contextlib.AsyncExitStack) -> None:
@@ -202,6 +209,7 @@ class House(Bulletin):
         self._problems += self._platforms.problems
         for secret in self._platforms.secrets():
             self._redactor.register(secret)
+        self._control = PlatformControl(self._platforms, self._ask_platform)
         self._sender = Sender(self._tell_delivery, self._homes, self._home / "attachments" / "sent")
         self._spares: Spares | None = None
         if self._platforms.isolated():
@@ -339,10 +347,13 @@ class House(Bulletin):
             count=self._metrics.count_post,
             count_reconnect=self._metrics.count_reconnect,
             on_up=lambda name, up: self._metrics.platform_up(name, up=up),
+            on_letter=self._metrics.count_letter,
+            tell_letters=self._letter_settled,
             select=self._store.select,
             attachments=self._home / "attachments",
             spares=self._spares,
             draft_now=self._hub.draft_now,
+            clean=self._redactor.clean,
         )
 
     def _reply_ended(self, key: SessionKey, ending: SayingSucceeded | SayingFailed) -> None:
@@ -427,8 +438,30 @@ class House(Bulletin):
             status=self.status,
             metrics=self._metrics,
             sender=self._sender,
-            control=PlatformControl(self._platforms, self._ask_platform),
+            control=self._control,
+            letters=self._letters,
         )
+
+    def _letters_deleted(self, count: int) -> None:
+        for _ in range(count):
+            self._metrics.count_letter("closed")
+
+    def _letter_settled(self, settled: LetterSettled) -> None:
+        self._letters.settled(settled)
+
+    def _furnish_letters(self) -> DeadLetterBox:
+        links = LetterLinks(
+            journal=self._journal,
+            select=self._store.select,
+            hub=self._hub,
+            speak=self._door.speak,
+            tell_sessions=self._tell_sessions,
+            tell_outbox=lambda account, decided: self._tell(f"outbox:{account}", decided),
+            why_not_served=self._control.why_not_served,
+            on_closed=partial(self._metrics.count_letter, "closed"),
+            clean=self._redactor.clean,
+        )
+        return DeadLetterBox(self._clock, links)
 
     async def _ask_platform(self, room: str, asked: PlatformAsked) -> str:
         async with asyncio.timeout(ANSWER_S):

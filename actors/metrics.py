@@ -1,6 +1,7 @@
 """What `/metrics` says, in Prometheus text. Counted from facts, so that it is true whatever crashed."""
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -67,7 +68,9 @@ class Metrics:
             registry=r,
         )
         self._dead = Counter(
-            "callboard_dead_letters", "Messages given up after crashing their session twice.", registry=r
+            "callboard_dead_letters",
+            "Messages given up after crashing their session twice, and replies given up by their outbox.",
+            registry=r,
         )
         self.dead_letters_open = 0
         """Those that nobody has decided about; set at the start, counted from then on."""
@@ -117,16 +120,23 @@ class Metrics:
                 case f.ReplyOwed():
                     self._replies.labels("notice" if fact.notice else "answer").inc()
                 case f.MessageGivenUp():
-                    self._dead.inc()
-                    self.dead_letters_open += 1
+                    self.count_letter("opened")
                 case f.DeadLetterClosed():
-                    self.dead_letters_open -= 1
+                    self.count_letter("closed")
                 case _:
                     pass
 
     def count_post(self, platform: str, outcome: str) -> None:
         """Count how a call of a platform ended."""
         self._posts.labels(platform, outcome).inc()
+
+    def count_letter(self, change: Literal["opened", "closed"]) -> None:
+        """Count a dead letter of a reply, or the decision about one."""
+        if change == "opened":
+            self._dead.inc()
+            self.dead_letters_open += 1
+        else:
+            self.dead_letters_open -= 1
 
     def count_reconnect(self, platform: str) -> None:
         """Count that an account's connection is made anew."""

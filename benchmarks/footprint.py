@@ -44,7 +44,7 @@ async def sessions_cost(sessions: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="callboard-bench-", dir=_disk()) as folder:
         home = Path(folder)
         async with model_server("--latency", "0", "--tokens", "5") as base_url:
-            settings = fake_provider(base_url)
+            settings = {**fake_provider(base_url), "session": {"sleep_after_s": 3600}}  # all stay live
             async with callboard(settings) as board:
                 none = await _settled_rss(board.rss_mb)
             async with (

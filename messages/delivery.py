@@ -7,7 +7,7 @@ takes a part for unsent that may have been posted.
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,9 @@ from messages.base import Instant, Lane, Message, Text
 from messages.blocks import FileBlock, ImageBlock
 from messages.gateway import Button, Origin, Say
 from messages.ids import DeliveryId, MessageId, SessionKey
+
+DESK: Final = "desk:"
+"""Begins the session key of what the front desk itself says: there is no such session."""
 
 
 class Place(Message):
@@ -65,6 +68,8 @@ class Post(Message):
     reply_to: str | None = None
     maybe_duplicate: bool = False
     """An earlier try may have been posted, and nothing on the platform can tell."""
+    instead: str = ""
+    """What stands here instead of an answer; see `messages.gateway.Say`."""
     draft: str | None = None
     """The platform's id of a live draft of this very answer: make the post out of it by an edit. When
     it is gone, or cannot become this post (a file, say), remove it and post anew."""
@@ -329,8 +334,24 @@ class PlaceSpoke(Message):
     at: Instant
 
 
+class LetterDecided(Message):
+    """An operator decided about the dead letter of a reply. Who tells this has read that it was open."""
+
+    kind: Literal["letter_decided"] = "letter_decided"
+    token: int
+    """Comes back with the answer."""
+    letter: int
+    """The place in the outbox's stream of the `DeliveryFailed` that it closes."""
+    delivery_id: DeliveryId
+    again: "DeliveryTaken | None"
+    """What is owed anew: the parts that were not posted, under a new id. None: nothing more is done."""
+    by: Text
+    at: Instant
+
+
 OutboxHeard = (
     SayHeard
+    | LetterDecided
     | DraftPosted
     | DraftOver
     | DraftRemovalTried
@@ -362,7 +383,27 @@ class OutboxWoke(Message):
     """`platform`, or `platform/account`."""
 
 
+# ------------------------------------------------------------------ to who decides about dead letters
+
+
+class LetterSettled(Message):
+    """A decision about a dead letter is durable; or it was not `written`, because there had been one."""
+
+    kind: Literal["letter_settled"] = "letter_settled"
+    token: int
+    written: bool
+
+
 # ------------------------------------------------------------------ facts
+
+
+class Doubt(Message):
+    """An earlier try of a part, of which nobody knows what became."""
+
+    key: str
+    """The idempotency key that it had: who still knows it posts nothing twice, and it can be looked for."""
+    since: Instant
+    """Of the part's first call."""
 
 
 class DeliveryTaken(Message):
@@ -378,6 +419,10 @@ class DeliveryTaken(Message):
     reply_to: str | None = None
     first: bool = False
     """Goes before what waits for the place already."""
+    doubt: Doubt | None = None
+    """Of a reply that an operator retries: its first part may stand in the chat already, nobody knows."""
+    instead: str = ""
+    """What stands here instead of an answer; see `messages.gateway.Say`."""
     at: Instant
 
 
@@ -404,6 +449,8 @@ class PartNotTaken(Message):
     problem: Problem
     counts: bool
     """Whether it brings the delivery nearer to being given up."""
+    text_instead: Text | None = None
+    """The part's file is left out, because it cannot be posted: this text goes out in the part's place."""
     at: Instant
 
 
@@ -459,7 +506,7 @@ class DeliveryDone(Message):
 
 
 class DeliveryFailed(Message):
-    """A reply was given up; `posted` parts of it stand in the chat."""
+    """A reply was given up; `posted` parts of it stand in the chat. A dead letter, see `is_letter`."""
 
     kind: Literal["delivery_failed"] = "delivery_failed"
     v: int = 1
@@ -470,6 +517,35 @@ class DeliveryFailed(Message):
     parts: int
     attempts: int
     taken_at: Instant
+    at: Instant
+
+    @property
+    def is_letter(self) -> bool:
+        """Say whether somebody lost words by it, so that an operator is to decide what becomes of them.
+
+        Two kinds are not worth a decision. An outbox's own notice (it has no session)
+        says that a reply could not be delivered: that reply is the letter. What the
+        front desk said belongs to its moment (busy, not allowed here, a pairing code
+        that expires): whoever speaks again is told again, hours later it would be
+        wrong, and strangers could fill the operator's list with it. What `callboard send`
+        was to say does count: whoever sent it may have gone before it was given up.
+        `store.dead_letters` asks the same of the stored facts.
+        """
+        return self.session_key is not None and not self.session_key.startswith(DESK)
+
+
+class DeliveryLetterClosed(Message):
+    """An operator decided about the dead letter of a reply. What is owed anew is in the same append."""
+
+    kind: Literal["delivery_letter_closed"] = "delivery_letter_closed"
+    v: int = 1
+    letter: int
+    """The place in this stream of the `DeliveryFailed` that it closes."""
+    delivery_id: DeliveryId
+    how: Literal["retried", "dropped"]
+    retried_as: DeliveryId | None = None
+    """The id under which it is delivered again."""
+    by: Text
     at: Instant
 
 
@@ -545,6 +621,7 @@ DeliveryFact = Annotated[
     | PartDelivered
     | DeliveryDone
     | DeliveryFailed
+    | DeliveryLetterClosed
     | TargetDied
     | TargetRevived
     | DraftStands

@@ -236,6 +236,9 @@ class Say(Message):
     reply_to: MessageId | None = None
     notice: bool = False
     """Said by us, not by the model."""
+    instead: str = ""
+    """What stands here instead of an answer: the kind of an end without one (`rate_limited`, `refused`,
+    `failed` …), or `approval`: a question comes first. Empty for answers, of commands too."""
     target: Text = "origin"
     """Where to: `origin`, `local`, `platform` or `platform:chat[:thread]`."""
 
@@ -381,6 +384,8 @@ class StatusReport(Message):
     """The worst of the last minute."""
     incidents: int
     """Since this life began."""
+    dead_letters: int = 0
+    """Messages and replies that were given up and wait for an operator's decision."""
     store: dict[str, str | int | float]
     degraded: tuple[str, ...] = ()
     """Names of children that are being restarted at the longest interval."""

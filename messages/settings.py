@@ -345,7 +345,9 @@ class PlatformSettings(Part):
     most_parts: Annotated[int, Field(ge=1)] = Field(
         10, description="A longer answer comes as a file, or is cut with a pointer to the history."
     )
-    attempts: Annotated[int, Field(ge=1)] = Field(8, description="Tries of one post before it is given up.")
+    attempts: Annotated[int, Field(ge=1)] = Field(
+        20, description="Tries of one post before it is given up; 20 last about ten minutes."
+    )
     unknown_outcome: UnknownOutcome | None = Field(
         None,
         description="Where neither a key nor the history can tell whether a post was made: `send_again` once, "

@@ -6,6 +6,25 @@ from pydantic import Field
 
 from messages.base import Instant, Message, Text
 
+IncidentKind = Literal[
+    "crashed",
+    "restarted",
+    "degraded",
+    "recovered",
+    "escalated",
+    "dead_letter",
+    "blocked",
+    "unclear",
+    "maybe_duplicate",
+    "needs_human",
+    "rate_limited",
+    "fell",
+    "rose",
+]
+"""Of deliveries: `unclear` (nobody knows whether a post was made), `maybe_duplicate` (one may stand
+there twice) and `rate_limited` (nothing can be posted there for long). Of platforms: `needs_human`
+(somebody must do something before it works again), and `fell` and `rose` of a connection."""
+
 
 class ProcessStarted(Message):
     """A life of the process began."""
@@ -35,23 +54,7 @@ class IncidentHappened(Message):
     life: str
     child: str
     """The supervisor's name for it, such as `session:agent:main:web:…` or `store`."""
-    what: Literal[
-        "crashed",
-        "restarted",
-        "degraded",
-        "recovered",
-        "escalated",
-        "dead_letter",
-        "blocked",
-        "unclear",
-        "maybe_duplicate",
-        "needs_human",
-        "fell",
-        "rose",
-    ]
-    """Of deliveries: `unclear` (nobody knows whether a post was made) and `maybe_duplicate` (one may stand
-    there twice). Of platforms: `needs_human` (somebody must do something before it works again), and
-    `fell` and `rose` of a connection."""
+    what: IncidentKind
     detail: Text
     at: Instant
 

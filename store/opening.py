@@ -49,6 +49,8 @@ __all__ = [
 log = structlog.get_logger(__name__)
 
 _FOLDER = Path(__file__).parent
+_SMALLEST_BYTES = 12_288
+"""Of a database of DuckDB's: its three headers."""
 _LEAST_FREE_BYTES = 32 * 1024 * 1024
 _BUSY_FACTOR = 4
 """How far the log may outgrow `checkpoint_wal` before DuckDB makes a commit wait for a checkpoint."""
@@ -283,11 +285,22 @@ def _not_a_database(path: Path) -> StoreOpenError:
 
 def _connect(path: Path, settings: StoreSettings) -> duckdb.DuckDBPyConnection:
     is_new = not path.exists()
-    with workers_keep_one_free():
-        connection = duckdb.connect(path, config=config_of(settings))
+    try:
+        with workers_keep_one_free():
+            connection = duckdb.connect(path, config=config_of(settings))
+    except duckdb.Error as error:
+        if is_new and "Could not set lock" not in str(error):
+            _drop_stump(path)
+        raise
     if is_new:
         path.chmod(0o600)
     return connection
+
+
+def _drop_stump(path: Path) -> None:
+    """Take away what DuckDB could not finish, on a full disk for instance: nobody could open it ever after."""
+    if path.exists() and path.stat().st_size < _SMALLEST_BYTES:
+        path.unlink()
 
 
 def _lock_error(path: Path, text: str) -> StoreOpenError:

@@ -41,6 +41,16 @@ WHERE kind = 'delivery_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$
 """
 """What a session said through a platform is also in that account's outbox: the texts go, the facts stay."""
 
+_OUTBOX_TEXTS_INSTEAD: Final = """
+UPDATE facts SET fact = CAST(json_merge_patch(CAST(fact AS JSON), '{"text_instead": null}') AS VARCHAR)
+WHERE kind = 'part_not_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$.text_instead' IS NOT NULL
+    AND (stream, fact ->> '$.delivery_id') IN (
+        SELECT (stream, fact ->> '$.delivery_id') FROM facts
+        WHERE kind = 'delivery_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$.session_key' = ?
+    )
+"""
+"""The same of what took a refused file's place."""
+
 _VOID: Final = "SELECT min(id), max(id) FILTER (kind = 'history_erased') FROM facts WHERE stream = ?"
 
 
@@ -71,6 +81,7 @@ def _purge(connection: duckdb.DuckDBPyConnection, stream: StreamId) -> int:
             f"DELETE FROM {table} WHERE id BETWEEN ? AND ? AND session_key = ?",  # noqa: S608 our own names
             [*window, session_of(stream)],
         )
-    connection.execute(_OUTBOX_TEXTS, [session_of(stream)])
+    for texts in (_OUTBOX_TEXTS, _OUTBOX_TEXTS_INSTEAD):
+        connection.execute(texts, [session_of(stream)])
     connection.commit()
     return int(deleted[0]) if deleted else 0

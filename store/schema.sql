@@ -239,7 +239,7 @@ COMMENT ON TABLE incidents IS 'What went wrong inside: crashes, restarts, dead l
 COMMENT ON COLUMN incidents.id IS 'The fact''s id in `facts`; unique and rising.';
 COMMENT ON COLUMN incidents.life IS 'The life of the process; see `lives`.';
 COMMENT ON COLUMN incidents.child IS 'The supervisor''s name for the part.';
-COMMENT ON COLUMN incidents.what IS '`crashed`, `restarted`, `degraded`, `recovered`, `escalated`, `dead_letter` or `blocked`.';
+COMMENT ON COLUMN incidents.what IS '`crashed`, `restarted`, `degraded`, `recovered`, `escalated`, `dead_letter` or `blocked`. Of deliveries: `unclear` (nobody knows whether a post was made), `maybe_duplicate` (one may stand there twice), `rate_limited` (nothing can be posted there for long). Of platforms: `fell` and `rose` of a connection, `needs_human`.';
 COMMENT ON COLUMN incidents.detail IS 'The incident in words.';
 COMMENT ON COLUMN incidents.happened_at IS 'When it happened.';
 

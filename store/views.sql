@@ -1,5 +1,6 @@
 -- What analysts read besides the tables of schema.sql: prices, and views over the tables.
 -- Made anew at a start whenever this text or a price has changed; nothing here is migrated.
+-- A comment of schema.sql that was written anew stands here too: so databases of before have it as well.
 -- Days are days in UTC, cut by arithmetic: a calendar with zones costs ten times as much over
 -- ten million rows. For another zone cut the time itself: (ended_at AT TIME ZONE 'Europe/Berlin')::DATE.
 
@@ -9,6 +10,8 @@ DROP VIEW IF EXISTS latency;
 DROP VIEW IF EXISTS participants;
 DROP VIEW IF EXISTS posts;
 DROP TABLE IF EXISTS prices;
+
+COMMENT ON COLUMN incidents.what IS '`crashed`, `restarted`, `degraded`, `recovered`, `escalated`, `dead_letter` or `blocked`. Of deliveries: `unclear` (nobody knows whether a post was made), `maybe_duplicate` (one may stand there twice), `rate_limited` (nothing can be posted there for long). Of platforms: `fell` and `rose` of a connection, `needs_human`.';
 
 CREATE TABLE prices (
     provider VARCHAR NOT NULL,

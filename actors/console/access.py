@@ -174,6 +174,14 @@ class Access:
                 code="origin_not_allowed",
             )
 
+    def is_known(self, headers: Headers) -> bool:
+        """Whether a request that only reads comes from somebody with the token or the cookie."""
+        try:
+            self.check_token(headers, changes=False)
+        except ApiError:
+            return False
+        return True
+
     def _has_cookie(self, headers: Headers) -> bool:
         wanted = self._cookie_name.encode() + b"="
         return any(

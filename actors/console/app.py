@@ -12,6 +12,7 @@ from starlette.routing import Route
 from actors.console.access_api import AccessApi
 from actors.console.api import Api, Surroundings
 from actors.console.dead_letters_api import DeadLettersApi
+from actors.console.guard import DOOR
 from actors.console.openai_api import OpenAiApi
 from actors.console.pages import Pages
 from actors.console.platform_api import PlatformApi
@@ -31,12 +32,21 @@ def build_app(around: Surroundings) -> Starlette:
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    async def readyz(_: Request) -> Response:
-        """Whether messages are taken. A platform that is down takes nothing from the others: it is only told."""
+    async def readyz(request: Request) -> Response:
+        """Whether messages are taken. A platform that is down takes nothing from the others: it is only told.
+
+        Anybody may ask, for a probe has no token. Reasons name files and accounts: they
+        are for those who know the token, or come through the control socket.
+        """
+        known = request.scope[DOOR] == "control" or around.access.is_known(dict(request.scope["headers"]))
         taking = around.desk.ready() and not around.open_requests.closing
         problem = around.desk.problem() if taking else "starting or stopping"
-        # Anybody may ask: why a platform is down is for those who know the token.
-        platforms = {each.name: each.state.partition(":")[0] for each in around.desk.platforms()}
+        if problem and taking and not known:
+            problem = "store: trouble"
+        platforms = {
+            each.name: each.state if known else each.state.partition(":")[0]
+            for each in around.desk.platforms()
+        }
         content = {"ready": not problem, "problem": problem, "platforms": platforms}
         return JSONResponse(content, 503 if problem else 200)
 

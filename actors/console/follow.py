@@ -6,6 +6,7 @@ from contextlib import aclosing
 from actors.console.port import Desk, Watch, WatchLostError
 from actors.console.wire import ApiError
 from actors.gateway.commands import parse
+from actors.gateway.ends import http_status_of
 from messages.gateway import (
     Acceptance,
     DraftChanged,
@@ -16,6 +17,9 @@ from messages.gateway import (
     TranscriptEntry,
 )
 from messages.ids import MessageId, SessionKey
+
+_OF_COMMANDS = {"stop": "stopped", "compress": "compressed"}
+"""The end that a command is there for."""
 
 Step = Receipt | DraftChanged | TranscriptEntry
 
@@ -88,14 +92,18 @@ async def _steps(
 def failure_of(message: MessageReceived, entry: TranscriptEntry) -> ApiError | None:
     """Return the error that an entry is to the message it settles; None for an answer.
 
-    What the house itself says is the answer to a command, and to anything else
-    the reason why there is none. The house has tried again already where that
-    was of use, so a client should not.
+    What the house itself says is the answer to a command, unless that one was to
+    begin a turn (`/retry`), and to anything else the reason why there is none. The
+    house has tried again already where that was of use, so a client should not.
     """
-    if entry.role != "notice" or parse(message.text) is not None:
+    command = parse(message.text)
+    if entry.role != "notice" or (
+        command is not None and entry.status in {"", _OF_COMMANDS.get(command.name, "")}
+    ):
         return None
-    status = {"rate_limited": 429, "overloaded": 503, "no_model": 503}.get(entry.status, 502)
-    return ApiError(status, entry.text, code=entry.status or "turn_failed", try_again=False)
+    return ApiError(
+        http_status_of(entry.status), entry.text, code=entry.status or "turn_failed", try_again=False
+    )
 
 
 class DraftWriter:

@@ -10,7 +10,7 @@ DOOR = "callboard.door"
 """The scope's key that says where the request came in."""
 
 _OPEN = frozenset({"/healthz", "/readyz", "/api/login"})
-"""Needs no token: says nothing, or takes one."""
+"""Needs no token: says nothing to strangers, or takes one."""
 
 _CONTENT_SECURITY_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"

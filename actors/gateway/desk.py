@@ -55,6 +55,7 @@ class HouseDesk:
         metrics: Metrics,
         sender: Sender,
         control: PlatformControl,
+        letters: DeadLetterBox,
     ) -> None:
         self._hub = hub
         self._store = store
@@ -69,7 +70,7 @@ class HouseDesk:
         self._sender = sender
         self._control = control
         self._eraser = eraser
-        self._letters = DeadLetterBox(store, hub, clock, self.speak, tell_sessions)
+        self._letters = letters
 
     async def speak(self, message: MessageReceived) -> Receipt:
         """Hand in a message; return when it is durable, or refused."""

@@ -24,7 +24,7 @@ from actors.runtime import MailboxFullError
 from actors.session.directory import BUSY, Route
 from actors.session.live import LiveHub
 from messages.access import AccessAnswered, AccessAsked
-from messages.delivery import ProblemKind
+from messages.delivery import DESK, ProblemKind
 from messages.gateway import (
     Acceptance,
     ChatMoved,
@@ -45,9 +45,6 @@ SAME_REFUSAL_S: Final = 60.0
 
 CHANGE_PATIENCE_S: Final = 30.0
 """How long a session may take to note a change; then the change is lost, which does nobody harm."""
-
-DESK: Final = "desk:"
-"""Begins the key of what the front desk itself says: there is no such session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +172,7 @@ class Door:
                 parts=(Part(text=why),),
                 reply_to=heard.message_id,
                 notice=True,
+                instead="refused",
             )
         )
 

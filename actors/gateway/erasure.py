@@ -19,9 +19,10 @@ from messages.gateway import TranscriptEntry
 from messages.history import SessionErased
 from messages.ids import SessionKey, StreamId
 from messages.session import ErasureAsked
-from store.journal import Journal
+from store.dead_letters import open_letters
+from store.journal import Journal, JournalUnavailableError
 from store.retention import LEFTOVERS, PREFIX
-from store.store import Store
+from store.store import QueryError, Store
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +52,10 @@ class Eraser:
         clock: Clock,
         tell_sessions: Callable[[Route], None],
         results: Path,
+        on_letters_deleted: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`on_letters_deleted` is told how many open dead letters went with a session."""
+        self._on_letters_deleted = on_letters_deleted
         self._store = store
         self._hub = hub
         self._clock = clock
@@ -67,8 +71,13 @@ class Eraser:
         stream = StreamId(f"{PREFIX}{key}")
         if not await self._store.journal.read(stream):
             raise UnknownSessionError(f"there is no session {key!r}")
+        try:
+            letters = await open_letters(self._store.select, stream)
+        except QueryError as error:
+            raise JournalUnavailableError(str(error)) from error
         unanswered = await self._void(key)
         facts = await self._store.purge([stream])
+        self._on_letters_deleted(letters)
         files = await asyncio.to_thread(remove_results, self._results, key)
         log.info("a session's history was deleted", session=key, facts=facts, files=files)
         return SessionErased(session_key=key, facts=facts, unanswered=unanswered, files=files)

@@ -6,14 +6,16 @@ part by part. One call per place at a time, `at_once` calls per account.
     the first delivery's part         what happens
     -------------------------------   ----------------------------------------------------
     not tried yet, or not taken       PartTried, call
-    tried, and nobody knows           with an idempotency key that still holds: PartTried, call
+    tried, and nobody knows           with an idempotency key that still holds: PartTried, call, `attempts` times
                                       with history: look; found: PartDelivered, else call again
                                       with neither: once more, or given up, as the settings say
     taken                             PartDelivered, then the next part, or DeliveryDone
-    transient, needs a human          PartNotTaken, wait with backoff, again; given up after `attempts`
+    transient                         PartNotTaken, wait with backoff, again; given up after `attempts`
+    needs a human                     PartNotTaken, an incident, again each minute
     rate limited                      PartNotTaken, wait as told; others go on
     moved                             PlaceMoved; all that waits for the place goes to the new one
     target gone                       TargetDied; all that waits for the place fails
+    refused, with a file              PartNotTaken, and its text without the file
     refused                           DeliveryFailed, and a notice in its place
 
 A live draft of the answer may stand in the chat already. The first post is made out of
@@ -38,6 +40,7 @@ from actors.gateway.outbox_decision import (
     Decision,
     Look,
     ReportIncident,
+    TellLetter,
     TellSession,
     TellTaken,
     Wait,
@@ -54,7 +57,8 @@ from actors.gateway.outbox_state import (
     WaitEnded,
     ending_of,
 )
-from actors.gateway.parts import OutboxRules, parts_of
+from actors.gateway.parts import OutboxRules, parts_of, without_file
+from actors.gateway.sending import KEY as COMMAND_LINE
 from messages import delivery as d
 from messages.gateway import Say
 from messages.ids import DeliveryId
@@ -67,6 +71,9 @@ NOTICE_REST = "(The rest of this answer could not be delivered: {why})"
 
 LONGEST_WHY = 300
 HUMAN_WAIT_S = 60.0
+LAST_TRY_WAIT_S = 10.0
+"""At most so long, and at least half of it, before the one try that is left where neither a key nor a history helps."""
+SHORT_WAIT_S = 1.0
 LONG_WAIT_S = 300.0
 """A platform that wants a longer wait than this has banned us for a while: the operator should know."""
 
@@ -77,6 +84,8 @@ def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
     match heard:
         case d.SayHeard():
             _take(draft, heard.say)
+        case d.LetterDecided():
+            _close_letter(draft, heard)
         case d.PostTaken():
             _taken(draft, heard)
         case d.PostFailed():
@@ -126,6 +135,7 @@ def _take(draft: Deciding, say: Say) -> None:
             place=place,
             parts=parts_of(say, draft.rules),
             reply_to=say.reply_to,
+            instead=say.instead,
             at=draft.at,
         )
     )
@@ -140,6 +150,31 @@ def _take(draft: Deciding, say: Say) -> None:
         _end(draft, owed, "silent" if silent else "empty")
     elif death is not None and draft.at - death.at < PROBE_AFTER:
         _give_up(draft, owed, f"nothing is sent to {place}: {death.why}", notice=False)
+
+
+def _close_letter(draft: Deciding, decided: d.LetterDecided) -> None:
+    """Note what an operator decided about a reply that was given up, and owe again what they want retried.
+
+    Both are one append: a crash loses both or neither. A dead place is tried all the
+    same: that it was healed is what a retry is for.
+    """
+    if decided.letter in draft.state.letters:
+        draft.do(TellLetter(decided.token, written=False))
+        return
+    again = decided.again
+    draft.say(
+        d.DeliveryLetterClosed(
+            letter=decided.letter,
+            delivery_id=decided.delivery_id,
+            how="dropped" if again is None else "retried",
+            retried_as=None if again is None else again.delivery_id,
+            by=decided.by,
+            at=draft.at,
+        )
+    )
+    if again is not None:
+        draft.say(again.model_copy(update={"place": now_at(draft.state, again.place), "at": draft.at}))
+    draft.do(TellLetter(decided.token, written=True))
 
 
 def place_of(say: Say) -> d.Place:
@@ -182,13 +217,15 @@ def _go_on(draft: Deciding, place: d.Place, owed: Owed) -> None:
         draft.say(_unclear(owed, "interrupted", draft.at))
         owed = draft.state.owed[owed.taken.delivery_id]
     on_draft = draft_of(draft.state, owed) is not None and not rules.history
-    if owed.unclear == 0 or _key_holds(owed, rules, draft.at) or on_draft:
+    harmless = (on_draft or _key_holds(owed, rules, draft.at)) and owed.unclear < rules.attempts
+    if owed.unclear == 0 or harmless:
         _try(draft, place, owed, maybe_duplicate=False)
     elif rules.history:
         post = _post(draft.state, owed, owed.attempt, maybe_duplicate=False)
         draft.note(Called(place, Under(owed.taken.delivery_id, owed.part, owed.attempt)))
         draft.do(Look(post))
-    elif rules.unknown_outcome == "send_again" and owed.unclear < 2:
+    elif owed.attempt == 0 or (rules.unknown_outcome == "send_again" and owed.unclear < 2):
+        # Without an attempt of its own it is what an operator retries, who knows of the doubt.
         _try(draft, place, owed, maybe_duplicate=True)
     else:
         _give_up(draft, owed, "nobody knows whether it was posted")
@@ -224,13 +261,21 @@ def _post(state: Outbox, owed: Owed, attempt: int, *, maybe_duplicate: bool) -> 
         part=owed.part,
         of=len(taken.parts),
         attempt=attempt,
-        key=key_of_part(taken.delivery_id, owed.part),
+        key=key_of(taken, owed.part),
         place=taken.place,
         body=taken.parts[owed.part - 1],
         reply_to=taken.reply_to if owed.part == 1 else None,
         maybe_duplicate=maybe_duplicate,
+        instead=taken.instead,
         draft=draft_of(state, owed),
     )
+
+
+def key_of(taken: d.DeliveryTaken, part: int) -> str:
+    """Return the key of a part; one that may stand there from an earlier delivery keeps the key that it had."""
+    if taken.doubt is not None and part == 1:
+        return taken.doubt.key
+    return key_of_part(taken.delivery_id, part)
 
 
 def key_of_part(delivery_id: DeliveryId, part: int) -> str:
@@ -285,8 +330,9 @@ def _failed(draft: Deciding, heard: d.PostFailed) -> None:
         if problem.draft_gone and heard.delivery_id in draft.state.drafts:
             draft.say(d.DraftDropped(delivery_id=heard.delivery_id, at=draft.at))
         draft.do(ReportIncident("unclear", f"{owed.taken.delivery_id}, part {owed.part}, to {place}: {why}"))
-        _wait(draft, place, draft.rules.backoff.wait(owed.unclear + 1, heard.chance))
+        _wait(draft, place, _doubt_lasts(draft.rules, owed, heard.chance))
         return
+    instead = _without_file(draft.rules, owed, problem)
     draft.say(
         d.PartNotTaken(
             delivery_id=heard.delivery_id,
@@ -294,14 +340,34 @@ def _failed(draft: Deciding, heard: d.PostFailed) -> None:
             attempt=heard.attempt,
             problem=problem.model_copy(update={"detail": problem.detail[:LONGEST_WHY]}),
             counts=problem.kind is d.ProblemKind.TRANSIENT,
+            text_instead=instead,
             at=draft.at,
         )
     )
+    if instead is not None:
+        return  # the chat is told; why it was refused stands in the journal
     if problem.moved_to is not None and problem.moved_to != place.chat:
         new = place.model_copy(update={"chat": problem.moved_to})
         draft.say(d.PlaceMoved(old=place, new=new, at=draft.at))
         return
     _follow(draft, draft.state.owed[heard.delivery_id], heard, why)
+
+
+def _without_file(rules: OutboxRules, owed: Owed, problem: d.Problem) -> str | None:
+    """Return what is posted instead when a part would be given up for its file; None when that is not so."""
+    last = problem.kind is d.ProblemKind.TRANSIENT and owed.failures + 1 >= rules.attempts
+    if (problem.kind is not d.ProblemKind.REFUSED and not last) or owed.taken.session_key == COMMAND_LINE:
+        return None  # who sends from the command line is told, and has the file
+    return without_file(owed.taken.parts[owed.part - 1], problem.detail[:LONGEST_WHY], rules)
+
+
+def _doubt_lasts(rules: OutboxRules, owed: Owed, chance: float) -> float:
+    """Say how long to wait before something is done about a call of which nobody knows."""
+    seconds = rules.backoff.wait(owed.unclear + 1, chance)
+    if rules.idempotency_key or rules.history or rules.unknown_outcome != "send_again":
+        return seconds
+    # The next try is the last: not while what broke the first one is still broken.
+    return max(seconds, LAST_TRY_WAIT_S * (1.0 + chance) / 2)
 
 
 def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
@@ -314,8 +380,9 @@ def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
         case d.ProblemKind.NOT_CONNECTED:
             _wait(draft, place, backoff.wait(1, heard.chance))
         case d.ProblemKind.RATE_LIMITED:
-            told = problem.retry_after_s
-            seconds = told if told is not None else backoff.wait(owed.attempt, heard.chance)
+            seconds = _held_back(
+                problem.retry_after_s, backoff.wait(owed.attempt, heard.chance), owed.attempt
+            )
             if seconds > LONG_WAIT_S:
                 draft.do(
                     ReportIncident("rate_limited", f"{place}: nothing can be posted for {seconds:.0f} s")
@@ -334,6 +401,13 @@ def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
             assert_never(problem.kind)
 
 
+def _held_back(told: float | None, backoff: float, attempt: int) -> float:
+    """Say how long a rate limit lasts. One that says "at once" again and again is not taken at its word."""
+    if told is None:
+        return backoff
+    return told if told >= SHORT_WAIT_S or attempt == 1 else max(told, backoff)
+
+
 def _looked_up(draft: Deciding, heard: d.PostLookedUp) -> None:
     owed = _current(draft, heard)
     if owed is None or owed.attempt != heard.attempt or owed.tried:
@@ -350,7 +424,7 @@ def _looked_up(draft: Deciding, heard: d.PostLookedUp) -> None:
         else:
             seconds = draft.rules.backoff.wait(max(owed.failures, 1), heard.chance)
             _wait(draft, heard.place, max(seconds, heard.problem.retry_after_s or 0.0))
-    elif owed.unclear >= draft.rules.attempts:
+    elif owed.attempt > 0 and owed.unclear >= draft.rules.attempts:
         _give_up(draft, owed, "nobody knows whether it was posted")
     else:
         _try(draft, heard.place, owed, maybe_duplicate=True)
@@ -428,6 +502,8 @@ def _die(draft: Deciding, place: d.Place, why: str) -> None:
         _give_up(draft, draft.state.owed[delivery_id], why, notice=False)
 
 
-def _revive(draft: Deciding, place: d.Place) -> None:
-    if place in draft.state.dead:
+def _revive(draft: Deciding, spoke: d.Place) -> None:
+    """Somebody spoke: the chat is alive, and with it each of its threads, until one says otherwise."""
+    chat = spoke.chat
+    for place in [p for p in draft.state.dead if p == spoke or (chat is not None and p.chat == chat)]:
         draft.say(d.TargetRevived(place=place, at=draft.at))

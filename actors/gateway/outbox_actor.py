@@ -13,7 +13,7 @@ stream beside it up to where nothing is needed any more.
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, Final, Literal, assert_never
 
 import structlog
 
@@ -54,6 +54,9 @@ OUTCOMES: Final[dict[type, str]] = {
 }
 
 
+LetterChange = Literal["opened", "closed"]
+
+
 class DraftsLeft(Message):
     """Drafts of an earlier life that no turn has taken up by now are nobody's."""
 
@@ -85,6 +88,10 @@ class OutboxLinks:
     """Told how many places are being posted to, or would be at once: 0 when a stop loses no time."""
     on_drafts: Callable[[Mapping[DeliveryId, d.DraftStands]], None]
     """Told of the live drafts that stand, whenever they change."""
+    on_letter: Callable[[LetterChange], None] = lambda _: None
+    """Told of each durable change of the dead letters."""
+    tell_letters: Callable[[d.LetterSettled], None] = lambda _: None
+    """Who decides about them."""
 
 
 class OutboxActor(LoopActor):
@@ -195,6 +202,10 @@ class OutboxActor(LoopActor):
             outcome = OUTCOMES.get(type(fact))
             if outcome is not None:
                 self._links.count(outcome)
+            if isinstance(fact, d.DeliveryFailed) and fact.is_letter:
+                self._links.on_letter("opened")
+            elif isinstance(fact, d.DeliveryLetterClosed):
+                self._links.on_letter("closed")
 
     def _owing(self, facts: list[Fact]) -> bool:
         """Whether something is left to do after these facts; those decided since may still be lost."""
@@ -262,6 +273,8 @@ class OutboxActor(LoopActor):
                 links.tell_session(effect.key, effect.ending)
             case e.TellTaken():
                 links.tell_delivery(d.SayTaken(delivery_id=effect.delivery_id))
+            case e.TellLetter():
+                links.tell_letters(d.LetterSettled(token=effect.token, written=effect.written))
             case e.ReportIncident():
                 self._report(effect)
             case _:

@@ -7,6 +7,7 @@ from actors.gateway.outbox_state import Ending, Fact, Note, Outbox, apply
 from actors.gateway.parts import OutboxRules
 from messages import delivery as d
 from messages.ids import DeliveryId, SessionKey
+from messages.system import IncidentKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,22 @@ class TellTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class TellLetter:
+    """Tell who decided about a dead letter what became of it."""
+
+    token: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ReportIncident:
     """Tell the operator."""
 
-    what: str
+    what: IncidentKind
     detail: str
 
 
-Effect = Call | Look | Wait | RemoveDraft | TellSession | TellTaken | ReportIncident
+Effect = Call | Look | Wait | RemoveDraft | TellSession | TellTaken | TellLetter | ReportIncident
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class Outbox:
     """Drafts that are being removed, and how often it failed."""
     moved: Mapping[d.Place, d.PlaceMoved] = field(default_factory=dict)
     """Places that have another id now, by the old one."""
+    letters: frozenset[int] = frozenset()
+    """Dead letters that were decided about, by their places in the stream; those of long ago are not known."""
     connected: bool = False
     ready: Mapping[d.Place, None] = field(default_factory=dict)
     """Places whose first delivery may go on now, in the order in which they came to it."""
@@ -144,6 +146,7 @@ Fact = (
     | d.PartDelivered
     | d.DeliveryDone
     | d.DeliveryFailed
+    | d.DeliveryLetterClosed
     | d.TargetDied
     | d.TargetRevived
     | d.DraftStands
@@ -167,10 +170,7 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
         case d.PartTried():
             return _changed(state, fact.delivery_id, lambda o: _tried(o, fact))
         case d.PartNotTaken():
-            counts = 1 if fact.counts else 0
-            return _changed(
-                state, fact.delivery_id, lambda o: replace(o, tried=False, failures=o.failures + counts)
-            )
+            return _changed(state, fact.delivery_id, lambda o: _not_taken(o, fact))
         case d.PartUnclear():
             return _changed(state, fact.delivery_id, lambda o: replace(o, tried=False, unclear=o.unclear + 1))
         case d.LookUpFailed():
@@ -180,6 +180,8 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
             return _changed(state, fact.delivery_id, lambda o: _next_part(o, fact))
         case d.DeliveryDone() | d.DeliveryFailed():
             return _ended(state, fact)
+        case d.DeliveryLetterClosed():
+            return replace(state, letters=state.letters | {fact.letter})
         case d.TargetDied():
             return replace(state, dead={**state.dead, fact.place: fact})
         case d.TargetRevived():
@@ -215,9 +217,10 @@ def apply(state: Outbox, fact: Fact | Note) -> Outbox:
 def _queued(state: Outbox, fact: d.DeliveryTaken) -> Outbox:
     queue = state.queues.get(fact.place, ())
     queue = (fact.delivery_id, *queue) if fact.first else (*queue, fact.delivery_id)
+    owed = Owed(fact) if fact.doubt is None else Owed(fact, unclear=1, tried_at=fact.doubt.since)
     state = replace(
         state,
-        owed={**state.owed, fact.delivery_id: Owed(fact)},
+        owed={**state.owed, fact.delivery_id: owed},
         queues={**state.queues, fact.place: queue},
     )
     return _readied(state, fact.place)
@@ -231,6 +234,16 @@ def _tried(owed: Owed, fact: d.PartTried) -> Owed:
         tried=True,
         tried_at=owed.tried_at or fact.at,
     )
+
+
+def _not_taken(owed: Owed, fact: d.PartNotTaken) -> Owed:
+    if fact.text_instead is None or owed.part > len(owed.taken.parts):
+        return replace(owed, tried=False, failures=owed.failures + (1 if fact.counts else 0))
+    parts = list(owed.taken.parts)
+    buttons = parts[owed.part - 1].buttons
+    parts[owed.part - 1] = d.PartText(text=fact.text_instead, buttons=buttons)
+    taken = owed.taken.model_copy(update={"parts": tuple(parts)})
+    return replace(owed, taken=taken, tried=False, failures=0)
 
 
 def _next_part(owed: Owed, fact: d.PartDelivered) -> Owed:

@@ -17,6 +17,7 @@ COMMANDS = "\n\n({choices})"
 """What a platform without buttons shows in their place."""
 NO_FILES = "(The file {name} cannot be sent here. It is kept as {path}.)"
 TOO_LARGE = "(The file {name} is too large to be sent here: {size:,} bytes, and {most:,} are allowed. It is kept as {path}.)"
+LEFT_OUT = "(The file {name} could not be sent here: {why}. It is kept as {path}.)"
 ATTACHED = "(This answer is long: the whole of it is in the file {name}.)"
 BACKOFF = Backoff(first_s=1.0, most_s=60.0)
 
@@ -42,7 +43,7 @@ class OutboxRules:
     """Where neither a key nor the history can tell."""
     at_once: int = 8
     most_parts: int = 10
-    attempts: int = 8
+    attempts: int = 20
     backoff: Backoff = BACKOFF
     render: Callable[[str], str] | None = None
 
@@ -105,6 +106,22 @@ def _caption(text: str, rules: OutboxRules) -> tuple[str, str]:
         return "", text
     first, *rest = split(text, most, rules.unit, rules.render)
     return first.text, rest[0].before + "".join(chunk.body for chunk in rest) if rest else ""
+
+
+def without_file(part: d.PartText, why: str, rules: OutboxRules) -> str | None:
+    """Return what is posted in the place of a part whose file was refused; None when it has none of its own.
+
+    What was said beside the file must not be lost with it. The note about the file stands
+    below, or alone when nothing else does; where both do not fit, the words are worth more.
+    """
+    if part.file is None:
+        return None
+    name = part.file.name if isinstance(part.file, FileBlock) else Path(part.file.path).name
+    note = LEFT_OUT.format(name=name, why=why.rstrip("."), path=part.file.path)
+    both = f"{part.text}\n\n{note}".strip()
+    if rules.splits_itself or len(split(both, rules.limit, rules.unit, rules.render)) == 1:
+        return both
+    return part.text if part.text.strip() else note
 
 
 def _attached(say: Say, first: str, rules: OutboxRules) -> tuple[d.PartText, ...]:

@@ -27,6 +27,7 @@ from actors.gateway.healing import STEADY_S, Healing, Incident
 from actors.gateway.joining import Joiner, JoinRules
 from actors.gateway.marks import Marks
 from actors.gateway.speech import Speech
+from actors.redaction import Clean
 from actors.runtime import ActorSystem, Crashed, LoopActor
 from messages.base import Lane, Message
 from messages.delivery import (
@@ -130,6 +131,8 @@ class PlatformLinks:
     start_timeout_s: float = 30.0
     quiet_probe_s: float = 300.0
     count_reconnect: Callable[[], None] = lambda: None
+    clean: Clean = str
+    """Takes secrets out of what is said of problems."""
 
 
 @dataclass
@@ -423,6 +426,7 @@ class PlatformActor(LoopActor):
             self._links.on_incident(what, detail)
 
     def _tell_state(self, state: str) -> None:
+        state = self._links.clean(state)
         self._state = state
         self._links.on_state(state)
 

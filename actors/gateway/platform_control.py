@@ -50,6 +50,10 @@ class PlatformControl:
             ) from None
         return self._state(name, "").model_copy(update={"state": state})
 
+    def why_not_served(self, name: str) -> str:
+        """Say why an account is not served in this life, with the remedy; empty when it is."""
+        return "" if name in self._platforms.ready else self._why_not(name)
+
     def _why_not(self, name: str) -> str:
         if name in self._platforms.off:
             return f"{name} is off in the settings: set platforms.{name}.enabled and restart Callboard."

@@ -17,14 +17,16 @@ from actors.gateway.edge import Edge, EdgeContext, Hear, OfferedCommand
 from actors.gateway.joining import JoinRules
 from actors.gateway.live_view import LiveLinks, LiveRules, LiveViewActor
 from actors.gateway.marks import Marks, Select
-from actors.gateway.outbox_actor import OutboxActor, OutboxLinks
+from actors.gateway.outbox_actor import LetterChange, OutboxActor, OutboxLinks
 from actors.gateway.parts import OutboxRules
 from actors.gateway.platform_actor import PlatformActor, PlatformLinks
 from actors.gateway.registry import PlatformUnavailableError, Ready, Registry
 from actors.gateway.targets import account_name, platform_and_account
+from actors.redaction import Clean
 from actors.runtime import ActorSystem
 from messages.delivery import (
     DraftStands,
+    LetterSettled,
     OutboxHeard,
     OutboxWoke,
     PlatformConnected,
@@ -106,7 +108,12 @@ class HouseLinks:
     """(account)"""
     on_up: Callable[[str, bool], None] = lambda _name, _up: None
     """(account, whether it is connected)"""
+    on_letter: Callable[[LetterChange], None] = lambda _: None
+    """Told of each durable change of the dead letters of replies."""
+    tell_letters: Callable[[LetterSettled], None] = lambda _: None
     chance: Callable[[], float] = field(default=random.SystemRandom().random)
+    clean: Clean = str
+    """The redactor's."""
 
 
 @dataclass
@@ -262,6 +269,8 @@ class Platforms:
             count=lambda outcome: house.count(name, outcome),
             on_load=on_load,
             on_drafts=on_drafts,
+            on_letter=house.on_letter,
+            tell_letters=house.tell_letters,
         )
         rules = rules_of(ready)
         return lambda: OutboxActor.start(house.system, name, rules, links)
@@ -294,6 +303,7 @@ class Platforms:
             start_timeout_s=ready.settings.start_timeout_s,
             quiet_probe_s=ready.settings.quiet_probe_s,
             count_reconnect=lambda: house.count_reconnect(name),
+            clean=house.clean,
         )
         self.connecting[name] = connecting
         return lambda: PlatformActor.start(house.system, name, links)

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from actors.gateway.edge import Edge, EdgeError
+from actors.redaction import Clean
 from actors.system import ActorSystem
 from messages.delivery import (
     DraftRemovalTried,
@@ -32,6 +33,7 @@ EDIT_PATIENCE_S: Final = 10.0
 """So long an answer waits for an edit of its draft that is on its way."""
 
 MOST_CLOSED: Final = 1000
+LONGEST_DETAIL: Final = 500
 
 Draft = tuple[Place, str]
 
@@ -47,6 +49,9 @@ class SpeechLinks(Protocol):
 
     @property
     def chance(self) -> Callable[[], float]: ...
+
+    @property
+    def clean(self) -> Clean: ...
 
 
 class Speech:
@@ -149,8 +154,13 @@ class Speech:
         try:
             return await call(edge)
         except EdgeError as error:
-            return error.problem
+            return self._told(error.problem)
         except Exception as error:
             log.exception("a platform's edge failed in a way of its own", platform=self._name)
             self._system.stats.crashes += 1
-            return Problem(kind=ProblemKind.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:500])
+            return self._told(Problem(kind=ProblemKind.UNKNOWN, detail=f"{type(error).__name__}: {error}"))
+
+    def _told(self, problem: Problem) -> Problem:
+        """What went wrong is written down, and said in the chat: without secrets, whatever a library puts into it."""
+        detail = self._links.clean(problem.detail)[:LONGEST_DETAIL]
+        return problem if detail == problem.detail else problem.model_copy(update={"detail": detail})

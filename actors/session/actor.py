@@ -16,7 +16,7 @@ from actors.session.approvals import ApprovalBook, asking
 from actors.session.asking import Asker
 from actors.session.decision import Rules, reply_id
 from actors.session.events import publish
-from actors.session.facts import SessionFact
+from actors.session.facts import ReplyOwed, SessionFact
 from actors.session.live import LiveHub
 from actors.session.lookups import UsageReport, prepared
 from actors.session.quarantine import PATIENCE_S, Quarantine
@@ -51,6 +51,9 @@ from messages.tool import CancelTools, RunTool, ToolContext
 from store.journal import Journal
 
 log = structlog.get_logger(__name__)
+
+_NO_FAILURES = frozenset({"", "compressed", "reset"})
+"""What a notice may tell of that leaves no question unanswered; see `ReplyOwed.status`."""
 
 STOP_PATIENCE_S = 5.0
 """How long a stopping turn waits for its tools; their process trees are killed within two."""
@@ -375,4 +378,13 @@ def _say(key: SessionKey, effect: e.Deliver) -> Say:
         parts=owed.parts,
         reply_to=owed.reply_to,
         notice=owed.notice,
+        instead=_instead(owed),
     )
+
+
+def _instead(owed: ReplyOwed) -> str:
+    """Say what kind of end this tells of instead of an answer; empty when it answers what it replies to."""
+    stops = (
+        owed.status == "stopped" and owed.reply_to not in owed.answers[:1]
+    )  # /stop, and not what it stopped
+    return "" if not owed.notice or owed.status in _NO_FAILURES or stops else owed.status

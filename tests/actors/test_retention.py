@@ -14,6 +14,7 @@ from actors.clock import WallClock
 from actors.gateway.erasure import Eraser, UnknownSessionError
 from actors.retention import BUSY_WAIT_S, FIRST_LOOK_S, LOOK_EVERY_S, RetentionActor, forget_results
 from actors.runtime import ActorSystem
+from actors.session import facts as f
 from actors.session.decision import Rules
 from actors.session.directory import Route
 from actors.session.live import LiveHub
@@ -23,6 +24,7 @@ from actors.tool.results import place_of
 from messages.ids import CallId, SessionKey, StreamId, Turn
 from messages.session import UserSpoke
 from messages.settings import RetentionSettings, StoreSettings
+from store.dead_letters import open_letters
 from store.store import Store
 from tests.actors.session.sentences import heard
 from tests.fakes.clock import START, ManualClock
@@ -132,6 +134,23 @@ async def test_a_session_is_erased_with_its_files(
         with pytest.raises(UnknownSessionError):
             await house.eraser.erase(SessionKey("nobody"))
         assert await house.eraser.finish() == 0
+
+
+async def test_open_dead_letters_that_go_with_a_session_are_told(
+    tmp_path: Path, system: ActorSystem, clock: ManualClock
+) -> None:
+    async with house_of(tmp_path, system, clock, RetentionSettings()) as house:
+        key, told = SessionKey("one"), list[int]()
+        await house.spoken(key, 1)
+        stream = StreamId(f"session:{key}")
+        seq = len(await house.store.journal.read(stream))
+        given_up = f.MessageGivenUp(message_id=None, error="twice", letter="", at=START)
+        closed = f.DeadLetterClosed(letter=seq + 1, how="dropped", by="ops", at=START)
+        await house.store.journal.append(stream, seq, [given_up, given_up, given_up, closed])
+        eraser = Eraser(house.store, house.hub, clock, house._tell, house.results, told.append)
+        await eraser.erase(key)
+        assert told == [2]
+        assert await open_letters(house.store.select) == 0
 
 
 def test_old_results_go_and_links_are_not_followed(tmp_path: Path) -> None:

@@ -29,9 +29,11 @@ async def test_status_of_a_running_process(tmp_path: Path) -> None:
     async with running(tmp_path, desk):
         assert await show_status(call, as_json=False) == ExitCode.OK
         assert "fake/parrot-1" in printed(call)
+        assert "Dead letters" in printed(call)
         again = typed(tmp_path, desk)
         assert await show_status(again, as_json=True) == ExitCode.OK
     assert json.loads(printed(again))["model"]["name"] == "parrot-1"
+    assert json.loads(printed(again))["dead_letters"] == 0
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}', '{"pid": "x", "socket": "s"}', "null"])

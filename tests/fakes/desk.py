@@ -439,7 +439,7 @@ class FakeDesk:
             raise DeadLetterError(f"there is no open dead letter {number}")
         change: dict[str, object] = {"state": how, "closed_by": by, "closed_at": START}
         if how == "retried":
-            change["retried_as"] = f"{letter.message_id}~{number}"
+            change["retried_as"] = f"{letter.message_id or letter.delivery_id}~{number}"
         self.letters[number] = letter.model_copy(update=change)
         return self.letters[number]
 

@@ -51,6 +51,10 @@ class FakeChats:
         """Let the next calls post nothing, and say that nobody knows."""
         self._faults.extend("lost" for _ in range(times))
 
+    def will_be_well(self) -> None:
+        """Let no call fail any more."""
+        self._faults.clear()
+
     def texts(self, chat: str | None = None) -> list[str]:
         return [p.post.body.text for p in self.posted if chat is None or p.post.place.chat == chat]
 

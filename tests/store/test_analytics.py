@@ -1,12 +1,15 @@
 """The analyst's views and the price table."""
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import duckdb
 import pytest
 
 from actors.clock import WallClock
@@ -15,6 +18,7 @@ from messages.blocks import TextBlock
 from messages.ids import StreamId, Turn
 from messages.model import ModelRef, StopReason, Usage
 from messages.settings import PriceSettings, StoreSettings
+from messages.system import IncidentKind
 from store import analytics
 from store.store import Store
 
@@ -50,6 +54,24 @@ def answered(provider: str, model: str, usage: Usage, at: datetime = AT) -> Mode
         first_token_ms=300.0,
         at=at,
     )
+
+
+async def test_what_an_incident_may_be_is_written_at_its_column_also_of_an_old_database(path: Path) -> None:
+    sql = "SELECT comment FROM duckdb_columns() WHERE table_name = 'incidents' AND column_name = 'what'"
+
+    def written(store: Store) -> Any:
+        return asyncio.wrap_future(store._between(lambda c: c.execute(sql).fetchone()))
+
+    def make_old(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("COMMENT ON COLUMN incidents.what IS '`crashed`.'")
+        connection.execute("UPDATE meta SET value = 'of before' WHERE name = 'views_digest'")
+
+    async with opened(path) as store:
+        (fresh,) = await written(store)
+        await asyncio.wrap_future(store._between(make_old))
+    assert set(get_args(IncidentKind)) == set(re.findall(r"`(\w+)`", fresh))
+    async with opened(path) as store:
+        assert await written(store) == (fresh,)
 
 
 async def cost_of(store: Store, *calls: ModelCallAnswered) -> list[float | None]:

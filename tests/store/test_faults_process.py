@@ -24,7 +24,7 @@ def limit_files(program: Program, size: int) -> None:
 
 
 async def readiness(program: Program) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as http, http.get(f"{program.url}/readyz") as response:
+    async with program.http() as http, http.get("/readyz") as response:
         return response.status, await response.text()
 
 
@@ -50,6 +50,8 @@ async def test_B03_a_store_that_takes_nothing_is_told_of_and_comes_back_and_noth
         first = asyncio.create_task(program.says("one"))
         text = await until_ready(program, ready=False)
         assert json.loads(text)["problem"].startswith("the ")
+        async with aiohttp.ClientSession() as stranger, stranger.get(f"{program.url}/readyz") as response:
+            assert str(tmp_path) not in await response.text()
         code, out, _ = await callboard(program.home, "status", "--json")
         assert code == 0
         status = json.loads(out)

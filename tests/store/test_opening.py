@@ -37,6 +37,21 @@ except StoreOpenError as error:
     raise SystemExit(3)
 """
 
+IN_SO_MANY_BYTES = """
+import resource, signal, sys
+from pathlib import Path
+from actors.clock import WallClock
+from messages.settings import StoreSettings
+from store.store import Store, StoreOpenError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    Store.open(Path(sys.argv[1]), StoreSettings(), WallClock())
+except StoreOpenError as error:
+    print(error)
+    raise SystemExit(3)
+"""
+
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
@@ -73,6 +88,23 @@ async def intact(path: Path) -> bool:
     facts = await store.journal.read(SYSTEM)
     await store.close()
     return [recorded.fact for recorded in facts] == [ProcessStopped(life="l", at=AT)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [0, 4096, 8192, 12_288, 20_000, 150_000])
+def test_a_disk_that_is_full_at_the_first_start_leaves_nothing_behind_that_cannot_be_opened(
+    path: Path, room: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_SO_MANY_BYTES, str(path), str(room)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert done.returncode == 3 or room > 12_288
+    asyncio.run(written(path))
+    assert asyncio.run(intact(path))
 
 
 @pytest.mark.slow

@@ -28,10 +28,23 @@ def taken(key: SessionKey) -> d.DeliveryTaken:
     )
 
 
+def left_out(key: SessionKey) -> d.PartNotTaken:
+    return d.PartNotTaken(
+        delivery_id=DeliveryId(f"of {key}"),
+        part=1,
+        attempt=1,
+        problem=d.Problem(kind=d.ProblemKind.REFUSED, detail="too large"),
+        counts=False,
+        text_instead=f"a secret of {key}, without its file",
+        at=AT,
+    )
+
+
 async def test_texts_go_facts_stay_and_nothing_is_stuck(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "callboard.duckdb", StoreSettings(), WallClock())
     await store.start()
-    await store.journal.append(OUTBOX, 0, [taken(ANN), taken(BOB)], owing=True)
+    facts = [taken(ANN), taken(BOB), left_out(ANN), left_out(BOB)]
+    await store.journal.append(OUTBOX, 0, facts, owing=True)
     erased = f.HistoryErased(last_turn=Turn(1), at=AT)
     policy = f.PolicyChosen(policy=BusyPolicy.QUEUE, at=AT)
     await store.journal.append(StreamId(f"session:{ANN}"), 0, [policy, erased])
@@ -39,9 +52,9 @@ async def test_texts_go_facts_stay_and_nothing_is_stuck(tmp_path: Path) -> None:
     recorded = await store.journal.read(OUTBOX)
     left = await store.select("SELECT count(*) FROM facts WHERE contains(fact, 'secret of ' || ?)", [ANN])
     await store.close()
-    assert [r.seq for r in recorded] == [1, 2]
+    assert [r.seq for r in recorded] == [1, 2, 3, 4]
     assert left.rows[0][0] == 0
-    assert recorded[1].fact == taken(BOB)
+    assert (recorded[1].fact, recorded[3].fact) == (taken(BOB), left_out(BOB))
     state = fold(Outbox(), [r.fact for r in recorded])  # type: ignore[misc]
     decision = decide(state, d.PlatformConnected(at=AT), OutboxRules())
     assert [type(fact) for fact in decision.facts] == [d.DeliveryDone, d.PartTried]

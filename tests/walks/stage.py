@@ -18,7 +18,7 @@ from actors.gateway.access import AccessBook, Homes
 from actors.gateway.access_actor import AccessRoom
 from actors.gateway.actor import Arrived, DeskLinks, FrontDesk
 from actors.gateway.delivery import Delivery
-from actors.gateway.door import DESK, Door, DoorLinks
+from actors.gateway.door import Door, DoorLinks
 from actors.gateway.gating import Gate
 from actors.gateway.pairing import ClaimFile
 from actors.gateway.session_key import key_for, key_of
@@ -37,6 +37,7 @@ from actors.session.tool_border import ToolBorder
 from actors.tool.actor import ToolWorkshop
 from actors.tool.catalogue import Catalogue
 from actors.tool.spec import ToolSpec
+from messages.delivery import DESK
 from messages.gateway import (
     Author,
     ChatType,

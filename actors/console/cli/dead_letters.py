@@ -1,4 +1,4 @@
-"""`callboard dead-letters`: what was given up, and what is to become of it."""
+"""`callboard dead-letters`: messages and replies that were given up, and what is to become of them."""
 
 import json
 from typing import Literal
@@ -30,10 +30,11 @@ async def list_letters(invocation: Invocation, *, everything: bool, as_json: boo
 
 
 def letter_line(letter: DeadLetter) -> str:
-    """Return one line about a dead letter: number, when, state, whose, what, why."""
+    """Return one line about a dead letter: number, when, state, kind, whose or where to, what, why."""
     text = " ".join(letter.text.split())[:60] or "(no text is kept)"
     error = " ".join(letter.error.split())[:80]
-    return f"{letter.id:>8}  {letter.at:%Y-%m-%d %H:%M}  {letter.state:<8} {letter.session_key}  {text}  [{error}]"
+    where = letter.session_key if letter.kind == "message" else letter.place
+    return f"{letter.id:>8}  {letter.at:%Y-%m-%d %H:%M}  {letter.state:<8} {letter.kind:<7}  {where}  {text}  [{error}]"
 
 
 async def show_letter(invocation: Invocation, number: int, *, as_json: bool) -> int:
@@ -52,25 +53,38 @@ def letter_text(letter: DeadLetter) -> str:
     if letter.closed_at is not None:
         state += f", by {letter.closed_by}, {letter.closed_at:%Y-%m-%d %H:%M:%S} UTC"
     rows = [
-        ("Dead letter", str(letter.id)),
+        ("Dead letter", f"{letter.id}, a {letter.kind}"),
         ("State", state),
         ("Session", letter.session_key),
-        ("Message", letter.message_id or "none: something of the program's own failed"),
-        ("From", letter.author or "unknown"),
+        *(_message_rows(letter) if letter.kind == "message" else _reply_rows(letter)),
         ("Given up", f"{letter.at:%Y-%m-%d %H:%M:%S} UTC"),
         ("Because", letter.error),
     ]
     if letter.retried_as:
-        rows.append(("Handed in as", letter.retried_as))
-    if letter.state == "open" and letter.message is None:
-        rows.append(("Retry", "not possible: no message is kept"))
+        rows.append(("Handed in as" if letter.kind == "message" else "Delivered as", letter.retried_as))
+    if letter.state == "open" and letter.obstacle:
+        rows.append(("Retry", f"not possible: {letter.obstacle}"))
     width = max(len(name) for name, _ in rows) + 2
     head = "\n".join(f"{name:<{width}}{value}" for name, value in rows)
     return f"{head}\n\n{letter.text}" if letter.text else head
 
 
+def _message_rows(letter: DeadLetter) -> list[tuple[str, str]]:
+    return [
+        ("Message", letter.message_id or "none: something of the program's own failed"),
+        ("From", letter.author or "unknown"),
+    ]
+
+
+def _reply_rows(letter: DeadLetter) -> list[tuple[str, str]]:
+    posted = f"{letter.posted} of {letter.parts}"
+    if letter.doubtful:
+        posted += f", and nobody knows of part {letter.posted + 1}"
+    return [("Reply", letter.delivery_id or ""), ("To", letter.place), ("Posted", posted)]
+
+
 async def decide_letter(invocation: Invocation, number: int, how: Literal["retry", "drop"]) -> int:
-    """Let the running process hand a message in again, or note that nothing more will be done about it."""
+    """Let the running process hand in or deliver something again, or note that nothing more will be done about it."""
     running = find_running(invocation.home)
     if running is None:
         invocation.note(
@@ -84,12 +98,14 @@ async def decide_letter(invocation: Invocation, number: int, how: Literal["retry
         except ApiFailureError as error:
             invocation.note(f"Not done: {error}.")
             return ExitCode.FAILED
-    if how == "retry":
+    if how == "drop":
+        invocation.out(f"{number} is dropped.")
+    elif letter.kind == "message":
         invocation.out(
             f"{number} was handed in again, as {letter.retried_as}; it is answered where it was asked."
         )
     else:
-        invocation.out(f"{number} is dropped.")
+        invocation.out(printable(f"{number} is delivered again to {letter.place}, as {letter.retried_as}."))
     return ExitCode.OK
 
 
@@ -102,15 +118,20 @@ async def _letters(invocation: Invocation) -> tuple[DeadLetter, ...]:
     path = invocation.home / DATABASE
     if not path.exists():
         return ()
-    from store.dead_letters import dead_letters  # noqa: PLC0415 it brings DuckDB
+    from actors.redaction import Redactor  # noqa: PLC0415 the running process has masked already
+    from actors.settings_file import secrets_of, secrets_of_environment  # noqa: PLC0415
+    from store.dead_letters import dead_letters, masked  # noqa: PLC0415 it brings DuckDB
     from store.store import Store, StoreOpenError  # noqa: PLC0415
 
+    settings = invocation.read_settings().settings
+    redactor = Redactor((*secrets_of(settings), *secrets_of_environment(invocation.env).values()))
     try:
-        store = Store.open(path, invocation.read_settings().settings.store, WallClock())
+        store = Store.open(path, settings.store, WallClock())
     except StoreOpenError as error:
         raise StartError(error.what, error.remedy) from error
     await store.start()
     try:
-        return await dead_letters(store.select)
+        letters = await dead_letters(store.select)
     finally:
         await store.close()
+    return tuple(masked(letter, redactor.clean) for letter in letters)

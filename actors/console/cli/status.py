@@ -40,6 +40,7 @@ def status_text(status: StatusReport, url: str) -> str:
         ("Refused", f"{status.mailbox_refusals} messages, because a mailbox was full"),
         ("Loop lag", f"{status.loop_lag_ms:.1f} ms at worst in the last minute"),
         ("Incidents", str(status.incidents)),
+        ("Dead letters", f"{status.dead_letters} open"),
     ]
     processes = {name: f"  ({text})" for name, text in status.platform_processes.items()}
     rows += [

@@ -83,6 +83,21 @@ async def test_nothing_is_taken_while_the_house_is_not_ready() -> None:
             assert response.status == 200
 
 
+async def test_why_it_is_not_ready_is_for_those_with_the_token() -> None:
+    async with serving() as house:
+        house.desk.trouble = "the disk of /srv/secret-place is full"
+        wrong = {"Authorization": "Bearer guessed"}
+        for client, headers, problem in (
+            (house.stranger, {}, "store: trouble"),
+            (house.stranger, wrong, "store: trouble"),
+            (house.web, {}, house.desk.trouble),
+            (house.control, {}, house.desk.trouble),
+        ):
+            async with client.get("/readyz", headers=headers) as response:
+                assert response.status == 503
+                assert (await response.json())["problem"] == problem
+
+
 # ---------------------------------------------------------------------- sync
 
 
@@ -109,6 +124,14 @@ async def test_sync_of_a_turn_that_fails_gives_the_reason(reason: str, status: i
         house.desk.will_fail("The model's key is wrong.", reason)
         body = await post(house, "/api/messages?sync=true", {"text": "hi"}, status)
         assert body["error"]["message"] == "The model's key is wrong."
+        assert body["error"]["code"] == reason
+
+
+async def test_sync_of_a_command_whose_turn_fails_is_a_failure_too() -> None:
+    async with serving() as house:
+        house.desk.will_fail("Too many requests.", "rate_limited")
+        body = await post(house, "/api/messages?sync=true", {"text": "/retry"}, 429)
+        assert body["error"]["code"] == "rate_limited"
 
 
 async def test_sync_of_a_command_gives_what_the_house_says() -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from messages.dead_letters import DeadLetter
-from messages.ids import MessageId, SessionKey
+from messages.ids import DeliveryId, MessageId, SessionKey
 from tests.actors.console.serving import serving
 from tests.fakes.desk import FakeDesk
 
@@ -45,6 +45,25 @@ async def test_they_are_listed_shown_and_decided_about_once() -> None:
             async with house.web.post(f"/api/dead-letters/{path}") as again:
                 assert again.status == 409, path
                 assert "no open dead letter" in (await again.json())["error"]["message"]
+
+
+async def test_a_reply_is_told_from_a_message() -> None:
+    desk = letters(4)
+    about = {
+        "kind": "reply",
+        "message_id": None,
+        "delivery_id": DeliveryId("d4"),
+        "place": "slack:C1",
+        "text": "hi",
+    }
+    desk.letters[5] = desk.letters[4].model_copy(update={"id": 5, **about})
+    async with serving(desk) as house:
+        async with house.web.get("/api/dead-letters") as listed:
+            found = (await listed.json())["dead_letters"]
+            assert [entry["kind"] for entry in found] == ["message", "reply"]
+            assert (found[1]["place"], found[1]["text"], found[1]["parts"]) == ("slack:C1", "hi", 0)
+        async with house.web.post("/api/dead-letters/5/retry") as retried:
+            assert (await retried.json())["retried_as"] == "d4~5"
 
 
 async def test_strangers_and_odd_numbers_get_nothing() -> None:

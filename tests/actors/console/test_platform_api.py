@@ -49,3 +49,7 @@ async def test_readiness_tells_of_platforms_without_the_reasons_and_does_not_fai
                 "problem": "",
                 "platforms": {"discord": "degraded"},
             }
+        for known in (house.web, house.control):
+            async with known.get("/readyz") as response:
+                platforms = (await response.json())["platforms"]
+                assert platforms == {"discord": "degraded: needs_human: the token ends in 1234"}

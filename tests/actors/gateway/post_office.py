@@ -28,6 +28,7 @@ from messages.gateway import (
     SayingSucceeded,
 )
 from messages.ids import DeliveryId, MessageId, SessionKey, StreamId
+from messages.system import IncidentHappened
 from store.journal import JournalUnavailableError, Recorded
 from store.memory_store import MemoryJournal
 from tests.fakes.clock import ManualClock
@@ -85,6 +86,10 @@ class Fuse:
     def mend(self) -> None:
         self.out, self._burnt = "", 0
 
+    def lay(self, at: int) -> None:
+        """Cut the power at the `at`-th thing from now on."""
+        self._at, self._burnt = [at], 0
+
 
 class FusedChats(FakeChats):
     """A platform whose caller may lose its power before and after it posts."""
@@ -120,6 +125,8 @@ class PostOffice:
         self.makes: type[FakeEdge] = FakeEdge
         self.platform_links: dict[str, Any] = {}
         """What else the platform's actor is given."""
+        self.outbox_links: dict[str, Any] = {}
+        """What else the outbox is given."""
         self.heard: list[MessageReceived] = []
         self.edge: FakeEdge
 
@@ -143,11 +150,12 @@ class PostOffice:
             tell_platform=self._to_platform,
             tell_session=self._told,
             tell_delivery=self.delivery.tell,
-            on_incident=lambda *incident: self.incidents.append(incident),
+            on_incident=self._incident,
             chance=lambda: 0.999,
             count=self.counted.append,
             on_load=self._loaded,
             on_drafts=self._drafted,
+            **self.outbox_links,
         )
         self.outbox = OutboxActor.start(self.system, "fake", self.rules, links, on_crash=lambda crashed: None)
 
@@ -164,6 +172,12 @@ class PostOffice:
     def _drafted(self, drafts: Mapping[DeliveryId, d.DraftStands]) -> None:
         self.drafts = dict(drafts)
 
+    def _incident(self, what: str, detail: str) -> None:
+        """Note it, if it is one that the diary takes."""
+        heard = {"life": "l", "child": "fake", "what": what, "detail": detail, "at": self.clock.now()}
+        IncidentHappened.model_validate(heard)
+        self.incidents.append((what, detail))
+
     def _loaded(self, load: int) -> None:
         self.load = load
 
@@ -174,7 +188,7 @@ class PostOffice:
             tell_outbox=self._to_outbox,
             tell_live=self.views.append,
             chance=lambda: 0.999,
-            on_incident=lambda *incident: self.incidents.append(incident),
+            on_incident=self._incident,
             on_state=self.states.append,
             **self.platform_links,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,13 @@ from actors.gateway.outbox_actor import PATIENCE_S
 from actors.gateway.outbox_state import DONE_IN_A_GENERATION, GENERATIONS, Outbox, fold
 from actors.gateway.parts import OutboxRules, parts_of
 from messages import delivery as d
-from messages.gateway import ChatType, SayingSucceeded
-from messages.ids import DeliveryId
+from messages.blocks import FileBlock
+from messages.gateway import ChatType, Part, Say, SayingSucceeded
+from messages.ids import DeliveryId, SessionKey
 from tests.actors.gateway.post_office import PostOffice, say
 
 SMALL = OutboxRules(limit=20)
+LEFT_OUT_HERE = "(Thefilereport.pdfcouldnotbesenthere:toldtofail.Itiskeptas/kept/report.pdf.)"
 
 
 @asynccontextmanager
@@ -136,6 +139,25 @@ async def test_retry_after_holds_its_chat_alone() -> None:
         assert it.chats.texts() == ["b1", "a1", "a2"]
 
 
+async def test_a_rate_limit_that_says_at_once_again_and_again_is_not_hammered_at() -> None:
+    async with office() as it:
+        it.chats.will_fail(d.ProblemKind.RATE_LIMITED, times=200, retry_after_s=0.0)
+        await it.say(say("d1", "hello"))
+        await it.passes(60)
+        assert 3 <= it.chats.calls <= 10
+
+
+async def test_a_long_rate_limit_is_said_to_the_operator_and_kept_to() -> None:
+    async with office() as it:
+        it.chats.will_fail(d.ProblemKind.RATE_LIMITED, retry_after_s=900.0)
+        await it.say(say("d1", "hello"))
+        assert [what for what, _ in it.incidents] == ["rate_limited"]
+        await it.passes(899.0)
+        assert it.chats.calls == 1
+        await it.passes(2.0)
+        assert it.chats.texts() == ["hello"]
+
+
 async def test_a_rate_limit_of_the_account_holds_all() -> None:
     async with office() as it:
         it.chats.will_fail(d.ProblemKind.RATE_LIMITED, retry_after_s=30.0, whole_account=True)
@@ -210,6 +232,26 @@ async def test_D07_with_neither_it_is_left_alone_where_the_operator_says_so() ->
         assert it.chats.texts().count("hello") == 1
         assert it.failed() == ["d1"]
         assert it.delivered() == ["d2"]
+
+
+async def test_D07_with_a_key_a_call_that_never_ends_well_is_given_up_and_the_next_goes_on() -> None:
+    async with office(OutboxRules(idempotency_key=True, attempts=4)) as it:
+        it.chats.will_fail(d.ProblemKind.UNKNOWN, times=4)
+        await it.say(say("d1", "poison"), say("d2", "next"))
+        await it.passes(3600)
+        assert it.failed() == ["d1"]
+        assert it.delivered() == ["d2"]
+        assert len(it.facts(d.PartUnclear)) == 4
+
+
+async def test_D07_with_neither_the_last_try_waits_until_a_short_trouble_is_over() -> None:
+    async with office() as it:
+        it.chats.will_fail(d.ProblemKind.UNKNOWN)
+        await it.say(say("d1", "hello"))
+        await it.passes(9.9)
+        assert it.chats.calls == 1
+        await it.passes(0.2)
+        assert it.chats.texts() == ["hello"]
 
 
 async def test_a_key_that_the_platform_has_forgotten_protects_no_more() -> None:
@@ -295,6 +337,27 @@ async def test_a_dead_chat_is_probed_after_some_hours_and_revived_by_success() -
         assert it.facts(d.TargetRevived)
 
 
+@pytest.mark.parametrize(
+    ("died", "spoke"),
+    [
+        (d.Place(chat="lobby"), d.Place(chat="lobby", thread="t2")),
+        (d.Place(chat="lobby", thread="t1"), d.Place(chat="lobby")),
+        (d.Place(chat="lobby", thread="t1"), d.Place(chat="lobby", thread="t2")),
+    ],
+)
+async def test_D08_a_word_anywhere_in_the_chat_revives_all_of_it(died: d.Place, spoke: d.Place) -> None:
+    async with office() as it:
+        origin = say("x", "", chat="lobby").origin.model_copy(update={"thread": died.thread})
+        it.chats.will_fail(d.ProblemKind.TARGET_GONE)
+        await it.say(say("d1", "one").model_copy(update={"origin": origin}))
+        it.outbox.tell(d.PlaceSpoke(place=d.Place(chat="elsewhere"), at=it.clock.now()))
+        await it.say(say("d2", "two").model_copy(update={"origin": origin}))
+        assert it.failed() == ["d1", "d2"]
+        it.outbox.tell(d.PlaceSpoke(place=spoke, at=it.clock.now()))
+        await it.say(say("d3", "three").model_copy(update={"origin": origin}))
+        assert it.delivered() == ["d3"]
+
+
 async def test_somebody_must_do_something() -> None:
     async with office(OutboxRules(attempts=2)) as it:
         it.chats.will_fail(d.ProblemKind.NEEDS_HUMAN, times=5)
@@ -332,6 +395,52 @@ def test_a_very_long_answer_comes_as_a_file_or_is_cut_with_a_pointer() -> None:
 def test_a_platform_that_splits_itself_gets_the_text_whole() -> None:
     parts = parts_of(say("d1", "word " * 2000), OutboxRules(limit=100, splits_itself=True))
     assert len(parts) == 1
+
+
+def with_file(delivery: str, text: str, **more: Any) -> Say:
+    file = FileBlock(name="report.pdf", mime="application/pdf", path="/kept/report.pdf", size=9)
+    return say(delivery, text).model_copy(update={"parts": (Part(text=text, file=file),), **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "times"),
+    [(d.ProblemKind.REFUSED, 1), (d.ProblemKind.TRANSIENT, 2), (d.ProblemKind.TRANSIENT, 1)],
+)
+async def test_D10_a_file_that_is_refused_takes_no_words_with_it(kind: d.ProblemKind, times: int) -> None:
+    async with office(OutboxRules(files=True, caption=20, limit=200, attempts=2)) as it:
+        text = "All the numbers are in the report, and here is the sum: 42."
+        it.chats.will_fail(kind, times=times)
+        await it.say(with_file("d1", text))
+        await it.passes(60)
+        texts = [post.post.body.text for post in it.chats.posted]
+        if kind is d.ProblemKind.TRANSIENT and times == 1:
+            assert it.chats.posted[0].post.body.file is not None
+        else:
+            assert texts[0].endswith(
+                "(The file report.pdf could not be sent here: told to fail. It is kept as /kept/report.pdf.)"
+            )
+            assert it.facts(d.PartNotTaken)[-1].problem.kind is kind
+        assert "".join("".join(texts).split()).replace(LEFT_OUT_HERE, "") == "".join(text.split())
+        assert it.delivered() == ["d1"]
+
+
+async def test_D10_a_file_alone_that_is_refused_is_told_in_the_chat_and_after_a_crash_too() -> None:
+    async with office(OutboxRules(files=True, idempotency_key=True)) as it:
+        it.chats.will_fail(d.ProblemKind.REFUSED)
+        it.chats.will_lose()
+        await it.say(with_file("d1", ""))
+        await it.restart()
+        assert it.chats.texts() == [
+            "(The file report.pdf could not be sent here: told to fail. It is kept as /kept/report.pdf.)"
+        ]
+        assert it.delivered() == ["d1"]
+
+
+async def test_D10_who_sends_a_file_from_the_command_line_is_told_that_it_was_refused() -> None:
+    async with office(OutboxRules(files=True)) as it:
+        it.chats.will_fail(d.ProblemKind.REFUSED)
+        await it.say(with_file("d1", "look", session_key=SessionKey("send")))
+        assert it.failed() == ["d1"]
 
 
 async def test_targets() -> None:

@@ -11,6 +11,7 @@ from actors.gateway.edge import EdgeError, Hear
 from actors.gateway.joining import JoinRules
 from actors.gateway.marks import Marks
 from actors.gateway.outbox import place_of
+from actors.redaction import Redactor
 from messages import delivery as d
 from messages.gateway import Acceptance, Author, ChatType, MessageReceived, Origin
 from messages.ids import MessageId
@@ -408,3 +409,45 @@ async def test_A13_an_edge_that_waits_inside_a_call_holds_up_no_other_chat() -> 
         it.edge.release()
         await it.settle()
         assert it.chats.texts("A") == ["to A"]
+
+
+# ------------------------------------------------------------------ X14: no secret in what is told of a failure
+
+
+def leaking(error: Exception) -> type[FakeEdge]:
+    """Return an edge whose library puts the address, and the token in it, into its errors."""
+
+    class Leaking(FakeEdge):
+        async def say(self, post: d.Post) -> str:
+            raise error
+
+        def loses_connection(self) -> None:
+            self._end.set_exception(EdgeError(d.ProblemKind.NEEDS_HUMAN, f"{LEAK}/getMe: 401"))
+
+    return Leaking
+
+
+LEAK = "https://x.org/bot123456:AAsecret"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(f"POST {LEAK}/send: 502"),
+        EdgeError(d.ProblemKind.REFUSED, f"POST {LEAK}/send: 400"),
+        EdgeError(d.ProblemKind.TARGET_GONE, f"POST {LEAK}/send: 403"),
+    ],
+)
+async def test_X14_no_secret_of_an_error_is_written_down_or_said(error: Exception) -> None:
+    async with office(clean=Redactor(["123456:AAsecret"]).clean) as it:
+        it.makes = leaking(error)
+        await it.restart()
+        await it.say(say("d1", "hello"))
+        await it.passes(120)
+        it.edge.loses_connection()
+        await it.passes(120)
+        written = "".join(fact.model_dump_json() for fact in it.facts())
+        assert "https://x.org/bot***" in written
+        assert "AAsecret" not in written
+        assert any("https://x.org/bot***" in state for state in it.states)
+        assert "AAsecret" not in repr(it.states)

@@ -10,6 +10,7 @@
     the event is wanted, the body readable    200 ignored, 400
     it is durable                             202; 200 for one that was heard before
     `sync`: the answer is there               200 with the answer; 202 when it takes too long
+    `sync`: there is none                     429, 502 or 503 with the reason
 
 Nothing that a caller sends makes a 500.
 """
@@ -25,6 +26,7 @@ import structlog
 from aiohttp import web
 
 from actors.gateway.edge import EdgeContext, EdgeError, Hear
+from actors.gateway.ends import http_status_of
 from actors.gateway.platforms.webhook.answers import new_http, post_answer
 from actors.gateway.platforms.webhook.limits import FAILURES_A_MINUTE, Buckets
 from actors.gateway.platforms.webhook.options import RouteOptions, WebhookOptions
@@ -39,7 +41,7 @@ from actors.gateway.platforms.webhook.translate import (
     translate,
 )
 from actors.gateway.platforms.webhook.verify import Denied, Verified, verify
-from actors.gateway.platforms.webhook.waiting import Waiter, Waiting
+from actors.gateway.platforms.webhook.waiting import APPROVAL, Answer, Waiter, Waiting
 from messages.delivery import EdgeView, Place, Post, ProblemKind
 from messages.gateway import Acceptance, MessageReceived, Receipt
 
@@ -213,7 +215,7 @@ class WebhookEdge:
         try:
             kept = self._waiting.kept(receipt.message_id)
             if kept is not None and receipt.acceptance is Acceptance.DUPLICATE:
-                return _of_receipt(receipt, text=kept)
+                return _of_answer(receipt, kept)
             if receipt.acceptance not in {Acceptance.ACCEPTED, Acceptance.QUEUED, Acceptance.DUPLICATE}:
                 return _of_receipt(receipt)
             return await self._wait_for_answer(route, request, receipt, waiter)
@@ -225,14 +227,14 @@ class WebhookEdge:
     ) -> web.Response:
         try:
             async with asyncio.timeout(route.sync_timeout_s):
-                text = await asyncio.shield(waiter.answer)
+                answer = await asyncio.shield(waiter.answer)
         except TimeoutError:
             return _of_receipt(receipt, status="waiting")
         except asyncio.CancelledError:
             if waiter.answer.cancelled():
                 return _of_receipt(receipt, status="waiting")  # we stop; the answer comes in the next life
             raise
-        response = _of_receipt(receipt, text=text)
+        response = _of_answer(receipt, answer)
         try:
             await response.prepare(request)
             await response.write_eof()
@@ -310,12 +312,21 @@ async def _body(request: web.Request) -> bytes | web.Response:
         return _refusal(400, "the body cannot be read")
 
 
-def _of_receipt(receipt: Receipt, *, text: str | None = None, status: str = "") -> web.Response:
+def _of_answer(receipt: Receipt, answer: Answer) -> web.Response:
+    """Tell a caller who waited the answer, or why there is none."""
+    said = {"status": receipt.acceptance.value, "message_id": receipt.message_id}
+    if not answer.instead:
+        return _answer(200, {**said, "text": answer.text})
+    if answer.instead == APPROVAL:  # the answer comes later, as after too long a time
+        return _answer(202, {**said, "status": "waiting", "code": APPROVAL, "text": answer.text})
+    failed = {**said, "status": "failed", "code": answer.instead, "error": answer.text}
+    return _answer(http_status_of(answer.instead), failed)
+
+
+def _of_receipt(receipt: Receipt, *, status: str = "") -> web.Response:
     """Tell a caller what became of the call."""
     what = receipt.acceptance
     said = {"status": status or what.value, "message_id": receipt.message_id}
-    if text is not None:
-        return _answer(200, {**said, "text": text})
     match what:
         case Acceptance.ACCEPTED | Acceptance.QUEUED:
             return _answer(202, said)

@@ -13,6 +13,18 @@ MOST_KEPT: Final = 500
 
 SENDING_S: Final = 20.0
 
+APPROVAL: Final = "approval"
+"""Instead of an answer: a tool waits for somebody's yes, and the answer comes later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a caller is told in the end."""
+
+    text: str
+    instead: str = ""
+    """What it is instead of an answer; see `messages.gateway.Say`."""
+
 
 @dataclass(eq=False, slots=True)
 class Waiter:
@@ -20,7 +32,9 @@ class Waiter:
 
     message_id: str
     place: Place
-    answer: "asyncio.Future[str]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: "asyncio.Future[Answer]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     sent: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Whether the caller got it."""
 
@@ -36,7 +50,7 @@ class Waiting:
         self._waiters: dict[Waiter, None] = {}
         self._parts: dict[str, list[str]] = {}
         """What has come so far of answers in several parts, by delivery."""
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[str, Answer] = OrderedDict()
 
     def add(self, message_id: str, place: Place) -> Waiter:
         waiter = Waiter(message_id, place)
@@ -51,7 +65,7 @@ class Waiting:
         if not self._waiters:
             self._parts.clear()
 
-    def kept(self, message_id: str) -> str | None:
+    def kept(self, message_id: str) -> Answer | None:
         """Return the answer that a message had lately."""
         return self._kept.get(message_id)
 
@@ -68,11 +82,12 @@ class Waiting:
             parts.append(post.body.text)
         if post.part < post.of:
             return True
-        text = "\n\n".join(self._parts.pop(post.delivery_id, parts))
+        answer = Answer("\n\n".join(self._parts.pop(post.delivery_id, parts)), post.instead)
         for waiter in waiters:
             if not waiter.answer.done():
-                waiter.answer.set_result(text)
-                self._keep(waiter.message_id, text)
+                waiter.answer.set_result(answer)
+                if answer.instead != APPROVAL:  # who asks again may get the answer itself
+                    self._keep(waiter.message_id, answer)
         try:
             async with asyncio.timeout(SENDING_S):
                 well = await asyncio.gather(*(asyncio.shield(waiter.sent) for waiter in waiters))
@@ -95,8 +110,8 @@ class Waiting:
         first = ids.index(post.reply_to)
         return [w for n, w in enumerate(here) if n <= first or w.message_id == post.reply_to]
 
-    def _keep(self, message_id: str, text: str) -> None:
-        self._kept[message_id] = text
+    def _keep(self, message_id: str, answer: Answer) -> None:
+        self._kept[message_id] = answer
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 
