@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -19,6 +20,12 @@ ALLOWED_THREADS = {
     "pytest_timeout": "the time budget's own",
     "tokio": "a library's runtime that lives as long as the process",
 }
+
+
+def pytest_configure() -> None:
+    """Take interrupts, which a shell lets its background jobs ignore: our processes inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

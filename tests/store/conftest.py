@@ -17,6 +17,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[Store]:
-    store = Store.open(path, StoreSettings(), WallClock())
+    store = Store.open(path, StoreSettings(memory_limit="2GB"), WallClock())
     yield store
     await store.close()
