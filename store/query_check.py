@@ -1,7 +1,7 @@
 """What the text of a query may say: exactly one SELECT, and no function that reaches out or has no bounds.
 
-This is the first of four fences. The others are DuckDB's: the transaction is read-only,
-access to files and the network is off for the whole process, and settings are locked.
+This is the first of three fences. The others are DuckDB's: the transaction is read-only, and
+access to files and the network is off for the whole process, until it ends.
 """
 
 import json

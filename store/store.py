@@ -20,6 +20,7 @@ from messages.settings import PriceSettings, StoreSettings
 from store.analytics import furnish
 from store.codec import CODEC, Codec
 from store.duckdb_store import CLOSED, CopyTo, DoBetween, DuckDBJournal, OpenStore, StoreActor, Tidy, What
+from store.headroom import Headroom
 from store.heads import StreamHeads
 from store.journal import Journal, JournalUnavailableError
 from store.keeper import PATIENCE_S, Keeper
@@ -45,6 +46,9 @@ _CALM_COMMITS = 50
 In groups that never fall silent there is no quiet moment; what the log holds stays in memory
 as rows. So a log of `checkpoint_wal` is moved in a calm one: somebody waits for 0.2 s then.
 """
+
+_TRIM_EVERY_S = 30.0
+"""How often, in a calm moment, memory is given back in which only pages of the file are kept."""
 
 _EVERY_ROW = 1_000_000
 _TITLE_CHARACTERS = 80
@@ -98,7 +102,9 @@ class Store:
         self._selects: RequestQueue[Select] = RequestQueue()
         self._queues: tuple[RequestQueue[Any], ...] = (self._appends, self._reads, self._selects)
         self._running: set[Select] = set()
-        self._analyst = Analyst(path, settings)
+        self._headroom = Headroom(settings)
+        self._trim_at = clock.monotonic() + _TRIM_EVERY_S
+        self._analyst = Analyst(path, settings, self._headroom)
         self._journal = DuckDBJournal(codec, self._appends, self._reads)
         self._actors: list[tuple[pykka.ActorRef[Any], Future[None]]] = []
         self._alarm: Alarm | None = None
@@ -336,6 +342,10 @@ class Store:
             writer, _ = self._actors[0]
             with contextlib.suppress(pykka.ActorDeadError):  # the keeper hears of it
                 writer.tell(Tidy(checkpoint=is_long))
+        if self._clock.monotonic() >= self._trim_at:
+            self._trim_at = self._clock.monotonic() + _TRIM_EVERY_S
+            with contextlib.suppress(pykka.ActorDeadError):
+                self._between(self._headroom.trim)
 
     def _look_for_room(self) -> None:
         """After a full disk, and when nothing waits that would tell, see whether there is room again."""
