@@ -214,13 +214,16 @@ def _memory_watched(connection: duckdb.DuckDBPyConnection) -> Iterator[Callable[
         return int((row[0] if row else 0) or 0)
 
     def watch(resident: int, counted: int) -> None:
+        most = 0  # what was counted is freed bit by bit: for a second it still has its memory, and counts no more
         while not done.wait(_LOOK_EVERY_S):
             grown = process.memory_info().rss - resident
             # DuckDB is asked only when it matters: each look takes the interpreter from the loop.
-            if grown > _MOST_UNACCOUNTED and grown - (accounted() - counted) > _MOST_UNACCOUNTED:
-                overdrawn.set()
-                connection.interrupt()
-                return
+            if grown - most > _MOST_UNACCOUNTED:
+                most = max(most, accounted() - counted)
+                if grown - most > _MOST_UNACCOUNTED:
+                    overdrawn.set()
+                    connection.interrupt()
+                    return
 
     before = (process.memory_info().rss, accounted())
     watcher = threading.Thread(target=watch, args=before, name="callboard-query-memory", daemon=True)
