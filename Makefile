@@ -25,7 +25,7 @@ chat: $(RUNS) ## Talk in this terminal
 
 # They wait for processes more than they compute: three workers do well on two processors.
 JOBS ?= 3
-test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" passes options on, JOBS=0 runs them one by one
+test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" passes options on, JOBS=1 runs them one by one
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile $(ARGS)
 
 test-unit: $(TESTS) ## Run the tests that take no real process, browser or model

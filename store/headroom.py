@@ -20,9 +20,9 @@ from store.machine import memory_limit
 
 log = structlog.get_logger(__name__)
 
-TRIM_FROM: Final = 128 * 1024 * 1024
-KEPT: Final = 64 * 1024 * 1024
-"""Bytes of pages: what sessions that wake and the newest messages need fits many times."""
+TRIM_FROM: Final = 32 * 1024 * 1024
+KEPT: Final = 16 * 1024 * 1024
+"""Bytes of pages. Little is lost with the others: the system keeps the file in memory that it has to spare."""
 
 _USED: Final = """
 SELECT coalesce(sum(memory_usage_bytes) FILTER (tag = 'BASE_TABLE'), 0)::BIGINT, coalesce(sum(memory_usage_bytes), 0)::BIGINT

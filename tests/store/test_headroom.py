@@ -91,7 +91,7 @@ async def test_a_store_gives_back_what_a_query_over_everything_has_read(
     path: Path, clock: ManualClock
 ) -> None:
     with contextlib.closing(open_database(path, SETTINGS)) as filling:
-        filling.execute(FILL.format(9_000_000))
+        filling.execute(FILL.format(3_000_000))
     store = Store.open(path, SETTINGS, clock)
     held = "SELECT coalesce(sum(memory_usage_bytes), 0)::BIGINT FROM duckdb_memory() WHERE tag = 'BASE_TABLE'"
     try:
@@ -105,5 +105,5 @@ async def test_a_store_gives_back_what_a_query_over_everything_has_read(
         ((after,),) = (await store.select(held)).rows
     finally:
         await store.close()
-    assert int(str(before)) > 128 * 1024**2
-    assert int(str(after)) <= 64 * 1024**2
+    assert int(str(before)) > 32 * 1024**2
+    assert int(str(after)) <= 16 * 1024**2
