@@ -306,15 +306,15 @@ async def drive(
 
 
 def memory(field_: Field) -> dict[str, Any]:
-    """Compare the last tenth with the tenth that follows the first quarter: one moment says little."""
+    """Compare the medians of the last tenth and of the tenth that follows the first quarter: one moment says little."""
     tenth = max(1, len(field_.rss) // 10)
     early, late = field_.rss[len(field_.rss) // 4 :][:tenth], field_.rss[-tenth:]
 
-    def mean(of: Sequence[Rss], *, edges: bool) -> float:
-        return sum(each.edges if edges else each.ours for each in of) / len(of)
+    def median(of: Sequence[Rss], *, edges: bool) -> float:
+        return percentile([each.edges if edges else each.ours for each in of], 0.5)
 
-    ours, of_edges = mean(late, edges=False), mean(late, edges=True)
-    grown = (ours - mean(early, edges=False), of_edges - mean(early, edges=True))
+    ours, of_edges = median(late, edges=False), median(late, edges=True)
+    grown = (ours - median(early, edges=False), of_edges - median(early, edges=True))
     return {
         "rss_mb": round(ours, 1),
         "edges_rss_mb": round(of_edges, 1),
