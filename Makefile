@@ -29,7 +29,7 @@ test: $(TESTS) chromium ## Run all tests, the slow ones too; ARGS="-k name" pass
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile $(ARGS)
 
 test-unit: $(TESTS) ## Run the tests that take no real process, browser or model
-	$(BIN)/python -m pytest -m "not slow and not soak" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not soak" -n $(JOBS) $(ARGS)
 
 soak: $(TESTS) ## Run the tests that take minutes
 	$(BIN)/python -m pytest -m soak $(ARGS)

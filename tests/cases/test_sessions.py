@@ -78,6 +78,7 @@ async def test_R13_a_restart_and_two_simultaneous_messages_find_the_one_stored_s
         assert stage.requests()[-1].count('"role":"user"') == 4
 
 
+@pytest.mark.slow
 async def test_C01_a_waiting_message_survives_a_crash_at_any_point() -> None:
     """1,000 random crash points: every accepted message is answered exactly once in the end."""
     async with Stage() as stage:

@@ -9,6 +9,8 @@ from messages.gateway import Author, ChatType, MessageReceived, Origin, Quote
 from messages.ids import MessageId
 from tests.platforms.fuzz import FuzzTarget, edges, fuzz, mutated
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = 2000
 
 

@@ -495,6 +495,7 @@ async def test_a_burst_is_recorded_in_a_few_appends() -> None:
         assert it.journal.appends < 60
 
 
+@pytest.mark.slow
 async def test_done_deliveries_leave_the_memory_and_a_new_life_reads_only_the_end() -> None:
     async with office() as it:
         for start in range(0, 6000, 500):

@@ -129,6 +129,7 @@ async def test_each_answer_has_its_meaning(stage: str, answer: str, kind: K) -> 
         assert len(server.taken) == (answer == "cut")
 
 
+@pytest.mark.slow
 async def test_a_post_can_be_given_up_while_the_server_is_silent() -> None:
     async with Server(at_data="silence").runs() as server:
         task = asyncio.create_task(sends(server))
