@@ -1,24 +1,22 @@
 """Dead letters, read from the journal's facts: messages that sessions gave up, and replies that outboxes did."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from actors.gateway.access import part_text, place_text
 from actors.gateway.outbox import key_of
-from actors.gateway.targets import account_name, platform_and_account
+from actors.gateway.targets import account_name, outbox_stream
 from actors.session.facts import DeadLetterClosed, MessageAccepted, MessageGivenUp
 from messages import delivery as d
 from messages.blocks import FileBlock
 from messages.dead_letters import DeadLetter
 from messages.gateway import MessageReceived, Origin, Surroundings
 from messages.ids import DeliveryId, SessionKey, StreamId
-from store.readers import Rows
-
-Select = Callable[..., Awaitable[Rows]]
-"""`Store.select`."""
+from store.readers import SelectRows
 
 MOST_LETTERS: Final = 10_000
 _EVERY_ROW: Final = 1_000_000
@@ -96,12 +94,12 @@ class _Delivery:
     """When a part was tried first."""
 
 
-async def open_letters(select: Select, stream: StreamId | None = None) -> int:
+async def open_letters(select: SelectRows, stream: StreamId | None = None) -> int:
     """Return how many dead letters nobody has decided about; with `stream`, of those in it."""
     return int(str((await select(_OPEN, (stream,))).rows[0][0]))
 
 
-async def dead_letters(select: Select, number: int | None = None) -> tuple[DeadLetter, ...]:
+async def dead_letters(select: SelectRows, number: int | None = None) -> tuple[DeadLetter, ...]:
     """Return all dead letters, the newest first, those that were decided about too; or the one of this number.
 
     Raises as `select` does.
@@ -140,13 +138,13 @@ async def dead_letters(select: Select, number: int | None = None) -> tuple[DeadL
     )
 
 
-async def owed_again(select: Select, letter: DeadLetter) -> d.DeliveryTaken | None:
+async def owed_again(select: SelectRows, letter: DeadLetter) -> d.DeliveryTaken | None:
     """Return what of a reply that was given up is to be posted still: without what was posted, under a new id.
 
     The new id follows from the letter's number. None when its text is not kept any more.
     """
     assert letter.delivery_id is not None, "a letter of a reply"
-    reply = _Reply(letter.id, stream_of(account_of(letter)), letter.delivery_id)
+    reply = _Reply(letter.id, outbox_stream(account_of(letter)), letter.delivery_id)
     delivery = (await _deliveries(select, [reply]))[letter.id]
     taken, part = delivery.taken, letter.posted + 1
     missing = taken.parts[letter.posted :] if taken is not None else ()
@@ -175,12 +173,6 @@ def account_of(letter: DeadLetter) -> str:
     return letter.place.partition(":")[0]
 
 
-def stream_of(account: str) -> StreamId:
-    """Return the stream of an account's outbox."""
-    platform, account = platform_and_account(account)
-    return StreamId(f"outbox:{platform}:{account}")
-
-
 def _decided(letter: DeadLetter, closed: Closed | None) -> DeadLetter:
     if closed is None:
         return letter
@@ -197,7 +189,9 @@ def _decided(letter: DeadLetter, closed: Closed | None) -> DeadLetter:
 # ------------------------------------------------------------------ messages
 
 
-async def _accepted(select: Select, given_up: Iterable[_GivenUp]) -> dict[tuple[str, str], MessageReceived]:
+async def _accepted(
+    select: SelectRows, given_up: Iterable[_GivenUp]
+) -> dict[tuple[str, str], MessageReceived]:
     """Read the messages that had been taken: their letters do not repeat them."""
     wanted = {
         (each.stream, str(each.fact.message_id))
@@ -255,7 +249,7 @@ def _heard_in(fact: MessageGivenUp) -> MessageReceived | None:
 # ------------------------------------------------------------------ replies
 
 
-async def _deliveries(select: Select, replies: Sequence[_Reply]) -> dict[int, _Delivery]:
+async def _deliveries(select: SelectRows, replies: Sequence[_Reply]) -> dict[int, _Delivery]:
     """Read what the given up replies were, by their letters."""
     if not replies:
         return {}
@@ -348,9 +342,6 @@ def _heard_at(origin: Origin) -> str:
 
 def _at(account: str, place: d.Place) -> str:
     """Write a place as a target."""
-    chat = _word(place.chat) if place.chat is not None else f"@{_word(place.user or '')}"
-    return f"{account}:{chat}" if place.thread is None else f"{account}:{chat}:{_word(place.thread)}"
-
-
-def _word(name: str) -> str:
-    return name.replace("%", "%25").replace(":", "%3A")
+    if place.chat is None:
+        return f"{account}:@{part_text(place.user or '')}"
+    return f"{account}:{place_text(place.chat, place.thread)}"

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,6 +69,10 @@ class Rows(NamedTuple):
     rows: tuple[tuple[object, ...], ...]
     truncated: bool = False
     """There were more rows than were asked for."""
+
+
+SelectRows = Callable[..., Awaitable[Rows]]
+"""`Store.select`, for whoever asks the history something of their own."""
 
 
 class _Reader(pykka.ThreadingActor, Generic[RequestT]):

@@ -38,18 +38,16 @@ GROUP BY session_key HAVING max(moment) < $1::TIMESTAMPTZ ORDER BY max(moment)
 _OUTBOX_TEXTS: Final = """
 UPDATE facts SET fact = CAST(json_merge_patch(CAST(fact AS JSON), '{"parts": []}') AS VARCHAR)
 WHERE kind = 'delivery_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$.session_key' = ?
+RETURNING fact ->> '$.delivery_id'
 """
 """What a session said through a platform is also in that account's outbox: the texts go, the facts stay."""
 
 _OUTBOX_TEXTS_INSTEAD: Final = """
 UPDATE facts SET fact = CAST(json_merge_patch(CAST(fact AS JSON), '{"text_instead": null}') AS VARCHAR)
 WHERE kind = 'part_not_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$.text_instead' IS NOT NULL
-    AND (stream, fact ->> '$.delivery_id') IN (
-        SELECT (stream, fact ->> '$.delivery_id') FROM facts
-        WHERE kind = 'delivery_taken' AND starts_with(stream, 'outbox:') AND fact ->> '$.session_key' = ?
-    )
+    AND fact ->> '$.delivery_id' IN (SELECT unnest(?::VARCHAR[]))
 """
-"""The same of what took a refused file's place."""
+"""The same of what took a refused file's place in these deliveries."""
 
 _VOID: Final = "SELECT min(id), max(id) FILTER (kind = 'history_erased') FROM facts WHERE stream = ?"
 
@@ -81,7 +79,8 @@ def _purge(connection: duckdb.DuckDBPyConnection, stream: StreamId) -> int:
             f"DELETE FROM {table} WHERE id BETWEEN ? AND ? AND session_key = ?",  # noqa: S608 our own names
             [*window, session_of(stream)],
         )
-    for texts in (_OUTBOX_TEXTS, _OUTBOX_TEXTS_INSTEAD):
-        connection.execute(texts, [session_of(stream)])
+    said = connection.execute(_OUTBOX_TEXTS, [session_of(stream)]).fetchall()
+    if said:
+        connection.execute(_OUTBOX_TEXTS_INSTEAD, [[delivery_id for (delivery_id,) in said]])
     connection.commit()
     return int(deleted[0]) if deleted else 0

@@ -1,15 +1,11 @@
 """Whose conversation the latest messages went to: what comes again after a start, or is taken back, is one of them."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
 from messages.gateway import ChatType, Origin
 from messages.ids import MessageId, SessionKey
-from store.readers import Rows
-
-Select = Callable[..., Awaitable[Rows]]
-"""`Store.select`."""
+from store.readers import SelectRows
 
 MOST_MESSAGES: Final = 5000
 
@@ -21,7 +17,9 @@ ORDER BY id DESC LIMIT {MOST_MESSAGES}
 """  # noqa: S608 a number of ours
 
 
-async def taken_messages(select: Select, since: datetime) -> tuple[tuple[Origin, MessageId, SessionKey], ...]:
+async def taken_messages(
+    select: SelectRows, since: datetime
+) -> tuple[tuple[Origin, MessageId, SessionKey], ...]:
     """Return what was taken since then, the oldest first: its place, its id, its conversation.
 
     A place is a chat, or the person of a direct message that has no chat. Raises as `select` does.

@@ -1,14 +1,10 @@
 """The threads of chats in which something was answered lately, for who takes up the talk after a start."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
 from messages.gateway import ChatType, Origin
-from store.readers import Rows
-
-Select = Callable[..., Awaitable[Rows]]
-"""`Store.select`."""
+from store.readers import SelectRows
 
 MOST_THREADS: Final = 10_000
 
@@ -22,7 +18,7 @@ ORDER BY latest DESC LIMIT 10000
 """
 
 
-async def answered_threads(select: Select, since: datetime) -> tuple[tuple[Origin, datetime], ...]:
+async def answered_threads(select: SelectRows, since: datetime) -> tuple[tuple[Origin, datetime], ...]:
     """Return the threads in which we answered since then, the oldest answer first. Raises as `select` does."""
     rows = (await select(_THREADS, (since,), max_rows=MOST_THREADS)).rows
     found = []

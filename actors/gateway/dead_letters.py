@@ -15,6 +15,7 @@ from typing import Final
 
 from actors.clock import Clock
 from actors.console.port import DeadLetterError
+from actors.gateway.targets import outbox_stream
 from actors.redaction import Clean
 from actors.runtime import ActorDeadError, MailboxFullError
 from actors.session.directory import Route
@@ -26,6 +27,7 @@ from messages.ids import DeliveryId, MessageId
 from messages.session import DeadLetterSettled
 from store import dead_letters
 from store.journal import Journal
+from store.readers import SelectRows
 
 PATIENCE_S: Final = 30.0
 """How long an outbox may take to note a decision: it does at once, unless it or the store is in trouble."""
@@ -38,7 +40,7 @@ class LetterLinks:
     """Whom the dead letters' decisions reach."""
 
     journal: Journal
-    select: dead_letters.Select
+    select: SelectRows
     hub: LiveHub
     speak: Callable[[MessageReceived], Awaitable[Receipt]]
     tell_sessions: Callable[[Route], None]
@@ -208,7 +210,7 @@ class DeadLetterBox:
 
     async def _drop_unserved(self, letter: DeadLetter, by: str) -> None:
         """Nobody owns the stream of an account that is not served: we may write there."""
-        stream = dead_letters.stream_of(dead_letters.account_of(letter))
+        stream = outbox_stream(dead_letters.account_of(letter))
         ((seq, owing),) = (await self._links.select(_OUTBOX_STAND, (stream,))).rows
         closed = DeliveryLetterClosed(
             letter=letter.seq, delivery_id=_delivery(letter), how="dropped", by=by, at=self._clock.now()

@@ -57,6 +57,7 @@ from actors.gateway.outbox_state import (
     WaitEnded,
     ending_of,
 )
+from actors.gateway.outbox_waits import HUMAN_WAIT_S, LONG_WAIT_S, doubt_lasts, rate_limit_lasts
 from actors.gateway.parts import OutboxRules, parts_of, without_file
 from actors.gateway.sending import KEY as COMMAND_LINE
 from messages import delivery as d
@@ -70,12 +71,6 @@ NOTICE = "(An answer could not be delivered here: {why})"
 NOTICE_REST = "(The rest of this answer could not be delivered: {why})"
 
 LONGEST_WHY = 300
-HUMAN_WAIT_S = 60.0
-LAST_TRY_WAIT_S = 10.0
-"""At most so long, and at least half of it, before the one try that is left where neither a key nor a history helps."""
-SHORT_WAIT_S = 1.0
-LONG_WAIT_S = 300.0
-"""A platform that wants a longer wait than this has banned us for a while: the operator should know."""
 
 
 def decide(state: Outbox, heard: d.OutboxHeard, rules: OutboxRules) -> Decision:
@@ -330,7 +325,7 @@ def _failed(draft: Deciding, heard: d.PostFailed) -> None:
         if problem.draft_gone and heard.delivery_id in draft.state.drafts:
             draft.say(d.DraftDropped(delivery_id=heard.delivery_id, at=draft.at))
         draft.do(ReportIncident("unclear", f"{owed.taken.delivery_id}, part {owed.part}, to {place}: {why}"))
-        _wait(draft, place, _doubt_lasts(draft.rules, owed, heard.chance))
+        _wait(draft, place, doubt_lasts(draft.rules, owed.unclear, heard.chance))
         return
     instead = _without_file(draft.rules, owed, problem)
     draft.say(
@@ -361,15 +356,6 @@ def _without_file(rules: OutboxRules, owed: Owed, problem: d.Problem) -> str | N
     return without_file(owed.taken.parts[owed.part - 1], problem.detail[:LONGEST_WHY], rules)
 
 
-def _doubt_lasts(rules: OutboxRules, owed: Owed, chance: float) -> float:
-    """Say how long to wait before something is done about a call of which nobody knows."""
-    seconds = rules.backoff.wait(owed.unclear + 1, chance)
-    if rules.idempotency_key or rules.history or rules.unknown_outcome != "send_again":
-        return seconds
-    # The next try is the last: not while what broke the first one is still broken.
-    return max(seconds, LAST_TRY_WAIT_S * (1.0 + chance) / 2)
-
-
 def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
     place, problem, backoff = owed.taken.place, heard.problem, draft.rules.backoff
     match problem.kind:
@@ -380,9 +366,7 @@ def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
         case d.ProblemKind.NOT_CONNECTED:
             _wait(draft, place, backoff.wait(1, heard.chance))
         case d.ProblemKind.RATE_LIMITED:
-            seconds = _held_back(
-                problem.retry_after_s, backoff.wait(owed.attempt, heard.chance), owed.attempt
-            )
+            seconds = rate_limit_lasts(problem.retry_after_s, owed.attempt, draft.rules, heard.chance)
             if seconds > LONG_WAIT_S:
                 draft.do(
                     ReportIncident("rate_limited", f"{place}: nothing can be posted for {seconds:.0f} s")
@@ -399,13 +383,6 @@ def _follow(draft: Deciding, owed: Owed, heard: d.PostFailed, why: str) -> None:
             raise AssertionError("an unknown outcome was handled before")
         case _:
             assert_never(problem.kind)
-
-
-def _held_back(told: float | None, backoff: float, attempt: int) -> float:
-    """Say how long a rate limit lasts. One that says "at once" again and again is not taken at its word."""
-    if told is None:
-        return backoff
-    return told if told >= SHORT_WAIT_S or attempt == 1 else max(told, backoff)
 
 
 def _looked_up(draft: Deciding, heard: d.PostLookedUp) -> None:

@@ -21,6 +21,7 @@ from actors.gateway import outbox_decision as e
 from actors.gateway.outbox import decide
 from actors.gateway.outbox_state import DONE_IN_A_GENERATION, GENERATIONS, Fact, Outbox, fold
 from actors.gateway.parts import OutboxRules
+from actors.gateway.targets import outbox_stream
 from actors.runtime import ActorSystem, Crashed, LoopActor
 from messages import delivery as d
 from messages.base import Message
@@ -108,9 +109,8 @@ class OutboxActor(LoopActor):
     ) -> None:
         super().__init__(system, name=f"outbox:{name}", on_crash=on_crash)
         self._name = name
-        platform, _, account = name.partition("/")
-        self._stream = StreamId(f"outbox:{platform}:{account or 'main'}")
-        self._marks = StreamId(f"outbox-settled:{platform}:{account or 'main'}")
+        self._stream = outbox_stream(name)
+        self._marks = StreamId(self._stream.replace("outbox:", "outbox-settled:", 1))
         self._rules = rules
         self._links = links
         self._state = Outbox()

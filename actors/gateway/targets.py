@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from messages.gateway import ChatType, Origin
+from messages.ids import StreamId
 
 MAIN = "main"
 
@@ -38,6 +39,12 @@ def platform_and_account(name: str) -> tuple[str, str]:
     """Read what `account_name` wrote."""
     platform, _, account = name.partition("/")
     return platform, account or MAIN
+
+
+def outbox_stream(name: str) -> StreamId:
+    """Return the stream of an account's outbox."""
+    platform, account = platform_and_account(name)
+    return StreamId(f"outbox:{platform}:{account}")
 
 
 def resolve(target: str, origin: Origin, homes: Mapping[str, str | None]) -> Origin | Local:
