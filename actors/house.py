@@ -2,7 +2,8 @@
 
     store → chronicle → lifecycle and hooks → models → tools → delivery → sessions → front desk → console
 
-Nothing here decides anything; it only says who knows whom.
+Nothing here decides anything; it only says who knows whom. That is why it stays one
+file when it grows: in two, nobody would see the order.
 """
 
 import asyncio

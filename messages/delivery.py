@@ -4,6 +4,9 @@ An outbox keeps what is owed to the chats of one account on one platform. A
 delivery is one reply; a part is one post of it; a try is one call of the platform
 with one part. A try is recorded before the call, so that after a crash nobody
 takes a part for unsent that may have been posted.
+
+It is long, and one file, because it is one vocabulary: a platform of somebody else's
+imports its words from here, and each fact says again what a word has told.
 """
 
 from enum import StrEnum
